@@ -12,10 +12,9 @@ async fn dropped_lease_claim_is_not_renewed() {
     let claim = client.claim_lease();
     claim.renew().await.unwrap();
     drop(claim);
-    let proofs = || ensemble.ops().into_iter().filter(|op| *op == OpCode::Multi).count();
-    let before = proofs();
+    let before = ensemble.count(OpCode::Multi);
     tokio::time::sleep(T * 5).await; // reason: virtual time, in which a claimed lease is renewed
-    assert_eq!(proofs(), before);
+    assert_eq!(ensemble.count(OpCode::Multi), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,8 +41,8 @@ async fn lease_waits_for_an_expiry_pass_after_a_gap() {
     for pass in [T / 6, T / 2, T * 2] {
         let ensemble = Ensemble::new();
         let assumptions = LeaseAssumptions::new().expiry_pass(pass);
-        let config = ensemble.config("a").lease_assumptions(assumptions);
-        let client = config.connector(ensemble.clone()).connect().await.unwrap();
+        let client =
+            ensemble.connect_with(ensemble.config("a").lease_assumptions(assumptions)).await;
         let mut events = client.events();
         ensemble.state().refuses = true;
         ensemble.cut();
@@ -56,11 +55,8 @@ async fn lease_waits_for_an_expiry_pass_after_a_gap() {
         let took = now() - began;
         assert!((pass..pass + T / 20).contains(&took), "{took:?} for a pass of {pass:?}");
         assert!(claim.remaining(term) >= T / 4);
-        let writes = ensemble.ops().into_iter().filter(|op| *op == OpCode::Multi).count();
-        assert!(
-            writes <= 2 + usize::try_from(took.as_millis() * 8 / (T.as_millis() * 3)).unwrap(),
-            "{writes}"
-        );
+        let writes = u128::try_from(ensemble.count(OpCode::Multi)).unwrap();
+        assert!(writes <= 2 + took.as_millis() * 8 / (T.as_millis() * 3), "{writes}");
     }
 }
 
