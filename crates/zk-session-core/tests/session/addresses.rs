@@ -2,13 +2,10 @@
 
 use std::net::SocketAddr;
 
-use proto::OpCode;
 use zk_session_core::limits::ADDRESSES_MAX;
-use zk_session_core::{DisconnectReason, Host, ProbeAnswer, SessionEnd, TlsFailure};
 
-use crate::harness::{Seen, T, World, ms, unreachable};
+use crate::harness::prelude::*;
 use crate::read_only::{open as open_read_only, probed, probes};
-use crate::script::acceptance;
 
 pub(crate) fn address(n: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, n], 2181))

@@ -1,11 +1,9 @@
 //! Authentication: credentials, and the replies to them.
 
-use bytes::Bytes;
-use proto::{AuthPacket, ErrorCode, OpCode};
+use proto::AuthPacket;
 use zk_session_core::limits::{CREDENTIALS_MAX, REQUESTS_MAX};
-use zk_session_core::{ErrorKind, Limit, Outcome, ReplyTo, SessionEnd, SessionEvent};
 
-use crate::harness::{World, create, ended, ms};
+use crate::harness::prelude::*;
 
 #[test]
 fn credentials_are_sent_in_order_on_every_connection() {

@@ -1,17 +1,12 @@
 //! Back-off between connection attempts, and the choice of the server.
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proto::{ErrorCode, OpCode};
 use zk_session_core::limits::{BACKOFF_MAX, BACKOFF_STEP};
-use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEvent, WatchKind};
 
-use crate::harness::{Servers, T, World, ms, unreachable};
-use crate::script::acceptance;
+use crate::harness::prelude::*;
 
 fn list(ports: RangeInclusive<u16>) -> Vec<Host> {
     ports.map(|port| Host::new("h", port)).collect()

@@ -1,14 +1,9 @@
 //! Clean-up: guaranteed deletes and sweeps, which the session repeats until a server answers them.
 
-use std::collections::BTreeSet;
-
-use proto::{ChildList, ChildrenReply, Delete, ErrorCode, OpCode, Stat, Zxid};
+use proto::{ChildList, ChildrenReply};
 use zk_session_core::limits::{BACKLOG_BYTES_MAX, CLEAN_UPS_MAX, QUEUED_BYTES_MAX};
-use zk_session_core::{
-    DisconnectReason, ErrorKind, Failure, Limit, Outcome, SessionEnd, SessionEvent,
-};
 
-use crate::harness::{Servers, T, World, ended};
+use crate::harness::prelude::*;
 
 const NO_NODE: Failure = (ErrorKind::Server(ErrorCode::NO_NODE), Outcome::NotApplied);
 
@@ -323,15 +318,4 @@ fn close_after_a_clean_up_overflow_ends_as_closed() {
     world.close();
     world.advance(T * 2);
     assert_eq!(world.end(), Some(SessionEnd::Closed));
-}
-
-#[test]
-fn answered_deletes_make_room_for_as_many_bytes() {
-    let mut world = World::up();
-    let path = format!("/{}", "x".repeat(1_000_000));
-    for _ in 0..QUEUED_BYTES_MAX / path.len() + 1 {
-        world.delete_guaranteed(&path);
-        world.accept(OpCode::Delete);
-    }
-    assert_eq!(world.stats().clean_up_pending, 0);
 }

@@ -1,14 +1,9 @@
 //! Closing of the session by the client.
 
-use std::time::Duration;
-
-use proto::{ErrorCode, OpCode, SessionId, Zxid};
 use zk_session_core::limits::CLOSE_TIMEOUT;
-use zk_session_core::{Outcome, SessionEnd, SessionEvent};
 
 use crate::clean_up::list;
-use crate::harness::{Seen, Servers, World, ended, get, ms};
-use crate::script::rejection;
+use crate::harness::prelude::*;
 
 const CLOSED: Option<SessionEnd> = Some(SessionEnd::Closed);
 
@@ -123,7 +118,7 @@ fn close_during_the_first_handshake_waits_for_its_reply() {
             world.cut();
             assert_eq!(world.end(), CLOSED);
         } else {
-            world.respond(&crate::script::acceptance(6000));
+            world.respond(&acceptance(6000));
             assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
         }
     }

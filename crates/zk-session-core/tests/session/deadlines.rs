@@ -1,11 +1,6 @@
 //! Request timeouts, and stalled servers.
 
-use std::time::Duration;
-
-use proto::{ErrorCode, OpCode, Zxid};
-use zk_session_core::{DisconnectReason, ErrorKind, Failure, Host, Outcome, ReplyTo, WatchKind};
-
-use crate::harness::{Servers, T, World, create, get, ms};
+use crate::harness::prelude::*;
 
 /// Timeout of requests.
 const LIMIT: Duration = Duration::from_millis(1000);

@@ -1,10 +1,6 @@
 //! Handing a session over from one client to another.
 
-use proto::{OpCode, Zxid};
-use zk_session_core::{Outcome, SessionCredentials, SessionEnd, SessionEvent};
-
-use crate::harness::{Servers, T, World, ended, get, ms};
-use crate::script::{ID, PASSWORD, acceptance, rejection};
+use crate::harness::prelude::*;
 
 const DETACHED: Option<SessionEnd> = Some(SessionEnd::Detached);
 

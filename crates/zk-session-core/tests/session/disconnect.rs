@@ -1,9 +1,6 @@
 //! Outcomes of requests when the connection is lost.
 
-use proto::OpCode;
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome, WatchKind};
-
-use crate::harness::{Seen, World, ms};
+use crate::harness::prelude::*;
 
 #[test]
 fn write_outcome_is_unknown_from_its_first_sent_byte_on() {

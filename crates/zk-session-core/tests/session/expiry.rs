@@ -1,12 +1,6 @@
 //! Local expiry: the client's own clock ends a session that no server has answered for too long.
 
-use std::time::Duration;
-
-use proto::{ErrorCode, OpCode};
-use zk_session_core::{DisconnectReason, Outcome, SessionEnd, SessionEvent, WatchKind};
-
-use crate::harness::{Servers, T, World, ended, ms};
-use crate::script::acceptance;
+use crate::harness::prelude::*;
 
 const LIMIT: Duration = Duration::from_millis(8000);
 const EXPIRED: SessionEnd = SessionEnd::ExpiredLocally { paused: None };
@@ -74,7 +68,7 @@ fn connection_without_replies_is_closed_before_expiry() {
     let asked = world.now();
     while world.session.is_connected() {
         world.advance(ms(500));
-        world.notify(proto::EventType::NODE_CREATED, "/x");
+        world.notify(EventType::NODE_CREATED, "/x");
     }
     assert_eq!(world.now(), asked + T * 2 / 3);
     assert_eq!(world.cause(), DisconnectReason::RequestTimeout);

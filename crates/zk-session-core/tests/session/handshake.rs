@@ -1,12 +1,9 @@
 //! The handshake: the first frame in each direction.
 
-use bytes::BytesMut;
-use proto::{ErrorCode, OpCode, ReplyHeader, SessionId, Zxid};
+use proto::ReplyHeader;
 use zk_session_core::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
-use zk_session_core::{DisconnectReason, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, T, Wire, World, ended, hosts, ms};
-use crate::script::{acceptance, rejection};
+use crate::harness::prelude::*;
 
 const REJECTED: DisconnectReason = DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED);
 
@@ -31,7 +28,7 @@ fn handshake_reply_is_accepted_byte_by_byte() {
         let mut world = World::new();
         world.open();
         let mut bytes = BytesMut::new();
-        let response = proto::ConnectResponse { read_only, ..acceptance(4000) };
+        let response = ConnectResponse { read_only, ..acceptance(4000) };
         proto::encode_record(&response, &mut bytes);
         for byte in &bytes {
             assert!(!world.session.is_connected());
@@ -68,7 +65,7 @@ fn rejection_by_a_read_only_server_does_not_end_the_session() {
     world.cut();
     let queued = world.create("/a");
     world.open();
-    world.respond(&proto::ConnectResponse { read_only: Some(true), ..rejection() });
+    world.respond(&ConnectResponse { read_only: Some(true), ..rejection() });
     assert_eq!((world.end(), world.cause()), (None, REJECTED));
     world.bring_up();
     world.serve_next(OpCode::Create2);

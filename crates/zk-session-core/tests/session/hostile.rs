@@ -1,18 +1,14 @@
 //! A peer that sends arbitrary bytes. A panic is a bug of the client. The worst effect of the peer
 //! is the loss of the connection.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use proto::{
-    ConnectResponse, Encode, ErrorCode, EventType, KeeperState, OpCode, ReplyHeader, SessionId,
-    WatcherEvent, Zxid, xid,
-};
-use zk_session_core::{DisconnectReason, WatchKind};
+use proto::{KeeperState, ReplyHeader, WatcherEvent};
 
-use crate::harness::{Servers, T, World, ms};
-use crate::script::{self, acceptance, rejection};
+use crate::harness::prelude::*;
+use crate::script;
 
 const FRAME_LEN_MAX: usize = 4096;
 
@@ -51,7 +47,7 @@ fn act() -> impl Strategy<Value = Act> {
     let code = prop_oneof![Just(0), Just(-101), Just(-112), Just(-115), Just(-127), any::<i32>()];
     let xids = prop_oneof![-9_i32..40, any::<i32>()];
     let timeouts = prop_oneof![Just(6000), Just(1), Just(0), any::<i32>()];
-    let ids = prop_oneof![4 => Just(script::ID.0), 1 => any::<i64>()];
+    let ids = prop_oneof![4 => Just(ID.0), 1 => any::<i64>()];
     // A list that announces a count, and a name of some length.
     let list = |(at, count, len): (usize, i32, i32)| {
         let body = [count.to_be_bytes(), len.to_be_bytes(), *b"name"].concat();

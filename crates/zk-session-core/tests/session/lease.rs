@@ -1,11 +1,6 @@
 //! The session lease: its proof, its renewal and its end.
 
-use std::time::Duration;
-
-use proto::{ErrorCode, EventType, OpCode, Zxid};
-use zk_session_core::{LeaseAssumptions, LeaseState, SessionEnd};
-
-use crate::harness::{Seen, Servers, T, World, ms, pong};
+use crate::harness::prelude::*;
 
 /// Safety margin by which the lease ends early: a twelfth of the timeout, and 1,000 ppm of it.
 const EARLY: Duration = Duration::from_millis(506);

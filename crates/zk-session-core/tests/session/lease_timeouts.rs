@@ -1,8 +1,6 @@
 //! The lease with timeouts that servers grant, shorter or longer than the one before.
 
-use zk_session_core::LeaseAssumptions;
-
-use crate::harness::{T, World, ms};
+use crate::harness::prelude::*;
 use crate::lease::LEASE;
 
 /// Returns a session whose margin is too large for a timeout of three seconds.

@@ -1,14 +1,9 @@
 //! Limits on requests, bytes, frames and durations.
 
-use std::time::Duration;
-
-use proto::{AddWatchMode, ErrorCode, FRAME_LEN_MAX_SERVER, OpCode, SetData, SetWatches2};
+use proto::FRAME_LEN_MAX_SERVER;
 use zk_session_core::limits::QUEUED_BYTES_MAX;
-use zk_session_core::{
-    DisconnectReason, ErrorKind, Failure, LeaseAssumptions, Limit, Outcome, WatchKind,
-};
 
-use crate::harness::{Servers, T, World, get, ms};
+use crate::harness::prelude::*;
 
 /// Client limit of the tests of long replies.
 const FRAME_LEN_MAX: i32 = 1000;
@@ -147,7 +142,7 @@ fn maximum_durations_are_clamped_without_overflow() {
     world.servers = Servers::Scripted;
     world.reopen();
     assert_eq!(world.last_connect().timeout_ms, i32::MAX);
-    world.respond(&crate::script::acceptance(i32::MAX));
+    world.respond(&acceptance(i32::MAX));
     world.renew();
     world.advance(ms(1000));
     world.close();

@@ -1,13 +1,9 @@
 //! Deletes that other clients can distinguish by their events, and watches on several nodes.
 
-use proto::{
-    AddWatchMode, Delete, ErrorCode, EventType, Multi, MultiReply, MultiResult, OpCode, SetData,
-    SetWatches2, Stat, Zxid,
-};
+use proto::{Multi, MultiReply, MultiResult};
 use zk_session_core::WatchKind::{Children, Data};
-use zk_session_core::{ErrorKind, Limit, Outcome};
 
-use crate::harness::{SINCE, T, World};
+use crate::harness::prelude::*;
 
 const DELETED: EventType = EventType::NODE_DELETED;
 const CHANGED: EventType = EventType::NODE_DATA_CHANGED;

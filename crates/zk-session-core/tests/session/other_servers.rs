@@ -1,9 +1,6 @@
 //! The session finds a healthy server before it expires, regardless of the other servers.
 
-use proto::EventType;
-use zk_session_core::{DisconnectReason, Host, ProbeAnswer};
-
-use crate::harness::{T, World, hosts, ms, pong, unreachable};
+use crate::harness::prelude::*;
 use crate::read_only::{self, probed};
 
 fn world(count: u16, seed: u128) -> World {

@@ -1,9 +1,8 @@
 //! After a pause of the process, errors name the pause and do not blame the servers.
 
 use zk_session_core::limits::PAUSE_NOTICED;
-use zk_session_core::{DisconnectReason, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, T, World, hosts, ms};
+use crate::harness::prelude::*;
 
 /// Loses the connection for good, and returns why the session ends.
 fn lose(world: &mut World) -> Option<SessionEnd> {

@@ -1,14 +1,9 @@
 //! Pings, and the detection of silent connections.
 
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use proto::{DataReply, ErrorCode, EventType, OpCode, SetData, Stat, Zxid};
 use zk_session_core::limits::{INFLIGHT_BYTES_MAX, PING_INTERVAL_MAX};
-use zk_session_core::{DisconnectReason, Host, SessionEnd, WatchKind};
 
-use crate::harness::{Servers, T, World, ms, pong};
-use crate::script::{self, acceptance};
+use crate::harness::prelude::*;
+use crate::script;
 
 /// Longest time without a packet to the server.
 const PING: Duration = Duration::from_millis(2000);
@@ -129,29 +124,6 @@ fn slowly_arriving_reply_keeps_the_connection() {
         world.advance_to_disconnect();
         assert_eq!(world.cause(), DisconnectReason::IdleTimeout, "until there is silence");
     }
-}
-
-/// Pings and heartbeats do not wait behind requests for a slow line (kazoo: "responses choke pings").
-#[test]
-fn lease_and_session_survive_queued_megabytes() {
-    let mut world = World::served();
-    world.claim();
-    world.advance(T / 3);
-    world.room = 0;
-    let (count, data) = (100, vec![0; 100_000]);
-    let asked: Vec<u32> = (0..count).map(|n| set(&mut world, &format!("/{n}"), &data)).collect();
-    let began = world.now();
-    while world.reply(asked[count - 1]).is_none() {
-        world.room = 20_000; // 200 kB a second
-        world.settle();
-        world.advance(ms(100));
-        assert!(world.session.is_connected() && world.lease().is_some(), "{:?}", world.now());
-    }
-    let sent = [OpCode::Multi, OpCode::Sync, OpCode::Ping].map(|op| world.times(op).len());
-    assert!(world.now() - began > T * 8 && sent.iter().sum::<usize>() > 100, "{sent:?}");
-    let sets = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::SetData);
-    let paths = (0..count).map(|n| format!("/{n}"));
-    assert!(sets.map(|(_, frame)| frame.path()).eq(paths), "the order is kept");
 }
 
 /// No reply may carry the current zxid before the session has the events of all earlier changes.

@@ -1,17 +1,8 @@
 //! Sessions on a read-only server, which has no quorum.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use proto::{AddWatchMode, ErrorCode, OpCode, SessionId, SetWatches2, Zxid};
 use zk_session_core::limits::{PROBE_PAUSE_MAX, PROBE_PAUSE_MIN, REMOVAL_DELAY};
-use zk_session_core::{
-    DisconnectReason, ErrorKind, Host, Outcome, ProbeAnswer, SessionEvent, WatchKind,
-    WatchStreamItem,
-};
 
-use crate::harness::{Seen, Servers, T, World, create, hosts, ms};
-use crate::script::ID;
+use crate::harness::prelude::*;
 
 /// Id of a read-only server's local session.
 const LOCAL: SessionId = SessionId(0x2_0000_0009);
@@ -174,7 +165,7 @@ fn streams_are_set_and_removed_on_a_read_only_server() {
     world.advance(REMOVAL_DELAY);
     assert_eq!(world.frames[0].path(), "/a");
     world.accept(OpCode::RemoveWatches);
-    world.notify(proto::EventType::NODE_CREATED, "/b/c");
+    world.notify(EventType::NODE_CREATED, "/b/c");
     world.reconnect(); // to a server that has a quorum and does not hold the watches
     let rearmed: SetWatches2<'_> = world.frames[0].read();
     assert_eq!(rearmed.persistent_recursive, ["/b"]);

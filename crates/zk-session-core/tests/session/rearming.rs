@@ -1,12 +1,9 @@
 //! Re-registration of watches on a new connection.
 
-use std::collections::BTreeSet;
-
-use proto::{AddWatchMode, ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches, Zxid};
-use zk_session_core::DisconnectReason;
+use proto::FRAME_LEN_MAX_SERVER;
 use zk_session_core::WatchKind::{self, Children, Data, Exists};
 
-use crate::harness::{SINCE, Seen, World, ms};
+use crate::harness::prelude::*;
 
 /// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {

@@ -1,13 +1,10 @@
 //! Servers that refuse connections, and peers that are not ZooKeeper servers.
 
 use std::io;
-use std::time::Duration;
 
-use zk_session_core::{
-    DisconnectReason, Host, PeerProtocol, SaslFailure, TlsFailure, TlsProbeAnswer,
-};
+use zk_session_core::{PeerProtocol, TlsProbeAnswer};
 
-use crate::harness::{Seen, T, World, hosts, ms};
+use crate::harness::prelude::*;
 
 const REFUSED: DisconnectReason = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
 const CLOSED: DisconnectReason = DisconnectReason::ClosedByServer;

@@ -1,10 +1,8 @@
 //! Removal of dropped watches from servers that reject it or have long paths.
 
-use proto::{AddWatchMode, ErrorCode, OpCode};
-use zk_session_core::WatchKind;
 use zk_session_core::limits::{PRUNED_AT_ONCE, REMOVAL_DELAY, REMOVALS_AT_ONCE};
 
-use crate::harness::World;
+use crate::harness::prelude::*;
 
 /// Connects to a server that answers the requests that set watches by itself.
 fn world() -> World {

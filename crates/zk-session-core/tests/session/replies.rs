@@ -1,11 +1,7 @@
 //! Replies are matched to their requests by xid, and arrive in the order of the requests.
 
-use bytes::BytesMut;
-use proto::{ErrorCode, EventType, OpCode, SetWatches, Stat, Zxid};
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome, SessionEnd, SessionEvent, WatchKind};
-
-use crate::harness::{Seen, World, ended};
-use crate::script::{self, ID};
+use crate::harness::prelude::*;
+use crate::script;
 
 #[test]
 fn xids_start_at_one_and_continue_after_a_reconnect() {

@@ -1,13 +1,7 @@
 //! Resumption of the session on a new connection.
 
-use std::time::Duration;
-
-use bytes::BytesMut;
-use proto::{ConnectResponse, ErrorCode, EventType, OpCode, Zxid};
-use zk_session_core::{DisconnectReason, SessionEvent};
-
-use crate::harness::World;
-use crate::script::{self, ID, PASSWORD, acceptance};
+use crate::harness::prelude::*;
+use crate::script;
 
 #[test]
 fn reconnect_presents_session_id_password_and_own_timeout() {

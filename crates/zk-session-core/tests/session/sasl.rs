@@ -1,19 +1,13 @@
 //! The SASL exchange: alone on the connection, bounded, and never taken for a success.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use bytes::Bytes;
-use proto::{ErrorCode, OpCode, Sasl, SaslReply, SessionId, Zxid};
+use proto::{Sasl, SaslReply};
 use zk_session_core::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME, SASL_TOKEN_LEN_MAX};
-use zk_session_core::{
-    DisconnectReason, Error, ErrorKind, Host, RetryOn, SaslFailure, SaslMechanism, SaslStep,
-    SessionEnd, SessionEvent, WatchKind,
-};
+use zk_session_core::{RetryOn, SaslMechanism, SaslStep};
 
 use crate::addresses::{address, reach};
-use crate::harness::{Seen, Servers, T, World, ended, unreachable};
-use crate::script::{PASSWORD, acceptance};
+use crate::harness::prelude::*;
 
 /// A mechanism in which each side sends its name: an empty token, `who?`, `alice`, `server`.
 #[derive(Default)]
@@ -374,7 +368,7 @@ fn unproven_server_changes_neither_session_nor_timeout() {
     for proof in [Some(&b"mallory"[..]), None] {
         world.cut_if_open();
         world.open();
-        let forged = proto::ConnectResponse { password: "forged".into(), ..acceptance(100) };
+        let forged = ConnectResponse { password: "forged".into(), ..acceptance(100) };
         world.respond(&forged);
         ask_who(&mut world);
         exchange(&mut world, b"alice", proof);
@@ -494,7 +488,11 @@ fn last_token_is_accepted_with_and_without_an_answer_token() {
 #[test]
 fn long_tokens_are_rejected_in_both_directions() {
     let mut world = World::new();
+    world.sasl = Some(|| Box::new(OneToken(SASL_TOKEN_LEN_MAX)));
+    open(&mut world);
+    assert_eq!(world.ops(), [OpCode::Sasl], "the longest one");
     world.sasl = Some(|| Box::new(OneToken(SASL_TOKEN_LEN_MAX + 1)));
+    world.cut();
     open(&mut world);
     assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::TokenTooLong));
 
@@ -507,8 +505,8 @@ fn long_tokens_are_rejected_in_both_directions() {
 #[test]
 fn other_frames_during_the_exchange_end_the_connection() {
     let mut world = accepted();
-    world.notify(proto::EventType::NODE_CREATED, "/a");
-    assert_eq!(world.cause(), DisconnectReason::UnknownXid(proto::xid::NOTIFICATION));
+    world.notify(EventType::NODE_CREATED, "/a");
+    assert_eq!(world.cause(), DisconnectReason::UnknownXid(xid::NOTIFICATION));
 }
 
 #[test]

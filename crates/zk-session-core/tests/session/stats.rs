@@ -1,13 +1,6 @@
 //! Statistics of the session.
 
-use std::time::Duration;
-
-use bytes::BytesMut;
-use proto::{DataReply, ErrorCode, OpCode, SessionId, Stat, Zxid};
-use zk_session_core::WatchKind;
-
-use crate::harness::{World, ms, pong};
-use crate::script::ID;
+use crate::harness::prelude::*;
 
 /// Returns the number of replies in the histogram, and the sum of their times.
 fn latency(world: &World) -> (u64, Duration) {

@@ -1,9 +1,6 @@
 //! Persistent watches, with a server that sends unusual events and errors.
 
-use proto::{AddWatchMode, ErrorCode, EventType, OpCode, Zxid};
-use zk_session_core::WatchKind;
-
-use crate::harness::World;
+use crate::harness::prelude::*;
 
 #[test]
 fn unknown_events_and_unwatched_paths_are_ignored() {

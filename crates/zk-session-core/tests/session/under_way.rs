@@ -1,11 +1,6 @@
 //! Requests in flight: their bound, and the packets that may overtake them.
 
-use bytes::BytesMut;
-use proto::OpCode;
-use zk_session_core::{SessionEnd, WatchKind};
-
-use crate::harness::{Servers, World, ms};
-use crate::script::acceptance;
+use crate::harness::prelude::*;
 
 /// Sets 400 watches of this many bytes each, and opens another connection.
 fn reopened_with_watches(len: usize) -> World {

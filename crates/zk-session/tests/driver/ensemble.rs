@@ -19,8 +19,6 @@ pub(crate) struct State {
     pub(crate) panics: bool,
     pub(crate) unanswered: BTreeSet<i32>,
     pub(crate) refuses_auth: bool,
-    /// How many bytes the server writes at a time.
-    pub(crate) piece: usize,
     /// After this many more bytes to the client, the server closes the connection.
     pub(crate) budget: usize,
 }
@@ -57,7 +55,6 @@ impl Ensemble {
             panics: false,
             unanswered: BTreeSet::new(),
             refuses_auth: false,
-            piece: usize::MAX,
             budget: usize::MAX,
         };
         let state = Arc::new(Mutex::new(state));
@@ -182,15 +179,9 @@ impl Ensemble {
     }
 
     pub(crate) async fn write(&self, stream: &mut DuplexStream, output: &[u8]) -> io::Result<()> {
-        let (piece, budget) = {
-            let state = self.state();
-            (state.piece, state.budget)
-        };
+        let budget = self.state().budget;
         let whole = output.len() < budget;
-        for piece in output[..output.len().min(budget)].chunks(piece) {
-            stream.write_all(piece).await?;
-            tokio::task::yield_now().await;
-        }
+        stream.write_all(&output[..output.len().min(budget)]).await?;
         if !whole {
             self.state().budget = usize::MAX;
             return Err(io::ErrorKind::ConnectionAborted.into());

@@ -249,6 +249,7 @@ async fn request_before_the_first_session_has_a_time_limit() {
     ensemble.state().refuses = true;
     let config = ensemble.config("a").connect_timeout(Duration::from_secs(7));
     let (client, began) = (config.connector(ensemble.clone()).open().unwrap(), now());
+    assert_eq!((client.is_connected(), client.session_id()), (false, SessionId::NONE));
     let error = client.get_data("/n").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TimedOut, "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
@@ -256,6 +257,7 @@ async fn request_before_the_first_session_has_a_time_limit() {
     // A session that was open waits for a server, as documented.
     ensemble.state().refuses = false;
     client.get_data("/n").await.unwrap();
+    assert!(client.is_connected());
 }
 
 #[tokio::test(start_paused = true)]

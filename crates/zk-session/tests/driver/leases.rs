@@ -1,7 +1,5 @@
 //! Claims to the lease of a session, for recipes whose locks depend on it.
 
-use zk_session::LeaseAssumptions;
-
 use super::*;
 
 /// A session that has dropped its claim sends no more transactions, which the servers would log.
@@ -32,32 +30,6 @@ async fn lease_claim_reports_how_long_its_term_lasts() {
     assert!(proven_at <= began && until < proven_at + T, "{:?}", until - proven_at);
     client.close().await;
     assert_eq!((claim.remaining(term), claim.proven_at(term)), (Duration::ZERO, None));
-}
-
-/// A session that was cut off for its whole timeout may be about to be closed. The lease begins once a
-/// pass over the sessions that expire must be over, and the servers log two transactions for it.
-#[tokio::test(start_paused = true)]
-async fn lease_waits_for_an_expiry_pass_after_a_gap() {
-    for pass in [T / 6, T / 2, T * 2] {
-        let ensemble = Ensemble::new();
-        let assumptions = LeaseAssumptions::new().expiry_pass(pass);
-        let client =
-            ensemble.connect_with(ensemble.config("a").lease_assumptions(assumptions)).await;
-        let mut events = client.events();
-        ensemble.state().refuses = true;
-        ensemble.cut();
-        tokio::time::sleep(T).await; // reason: virtual time, in which the leader may expire the session
-        ensemble.state().refuses = false;
-        while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
-        let began = now();
-        let claim = client.claim_lease();
-        let term = claim.renew().await.unwrap();
-        let took = now() - began;
-        assert!((pass..pass + T / 20).contains(&took), "{took:?} for a pass of {pass:?}");
-        assert!(claim.remaining(term) >= T / 4);
-        let writes = u128::try_from(ensemble.count(OpCode::Multi)).unwrap();
-        assert!(writes <= 2 + took.as_millis() * 8 / (T.as_millis() * 3), "{writes}");
-    }
 }
 
 /// A reconnect to a server that grants a shorter timeout ends the term earlier. The driver may be

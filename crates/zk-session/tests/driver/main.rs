@@ -105,16 +105,6 @@ async fn operations_succeed_and_close_ends_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replies_are_read_from_single_bytes() {
-    let ensemble = Ensemble::new();
-    ensemble.state().piece = 1;
-    let client = ensemble.client().await;
-    converse(&client, &ensemble).await;
-    client.close().await;
-    assert_eq!(ensemble.state().connections, 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn dropped_watch_is_not_rearmed_after_reconnect() {
     let ensemble = Ensemble::new();
     let client = ensemble.client().await;
@@ -181,34 +171,6 @@ async fn connect_fails_when_its_timeout_has_passed() {
     tokio::time::advance(T * 10).await;
     tokio::task::yield_now().await;
     assert_eq!(ensemble.state().connections, connections, "nothing goes on behind it");
-}
-
-#[tokio::test(start_paused = true)]
-async fn request_waits_for_a_server_that_starts_late() {
-    let ensemble = Ensemble::new();
-    ensemble.state().refuses = true;
-    let client = ensemble.config("a,b,c").connector(ensemble.clone()).open().unwrap();
-    let waiting = client.get_data("/n");
-    ensemble.until(|state| state.connections > 10).await;
-    assert!(!client.is_connected());
-    assert_eq!(client.session_id(), SessionId::NONE);
-    ensemble.state().refuses = false;
-    waiting.await.unwrap();
-    assert!(client.is_connected());
-}
-
-#[tokio::test(start_paused = true)]
-async fn pending_dropped_before_connect_is_never_sent() {
-    let ensemble = Ensemble::new();
-    ensemble.state().hangs = true;
-    let client = ensemble.config("a").connector(ensemble.clone()).open().unwrap();
-    drop(client.create("/n/dropped", b"", CreateMode::Persistent));
-    let kept = client.create("/n/kept", b"", CreateMode::Persistent);
-    ensemble.until(|state| state.connections > 0).await;
-    ensemble.state().hangs = false;
-    kept.await.unwrap();
-    assert_eq!(ensemble.ops(), [OpCode::Create2]);
-    assert!(!ensemble.state().has_received(OpCode::Create2, "/n/dropped"));
 }
 
 #[tokio::test(start_paused = true)]

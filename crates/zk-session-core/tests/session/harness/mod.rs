@@ -29,6 +29,28 @@ use zk_session_core::{
 
 use crate::script::{Frame, Script, acceptance, notify, reply};
 
+/// The names that most tests use.
+#[allow(unused_imports, reason = "shared with zk-testing's tests of the core")]
+pub(crate) mod prelude {
+    pub(crate) use bytes::{Bytes, BytesMut};
+    pub(crate) use proto::{
+        AddWatchMode, ConnectResponse, DataReply, Delete, Encode, ErrorCode, EventType, OpCode,
+        SessionId, SetData, SetWatches, SetWatches2, Stat, Zxid, xid,
+    };
+    pub(crate) use std::collections::BTreeSet;
+    pub(crate) use std::time::Duration;
+    pub(crate) use zk_session_core::{
+        DisconnectReason, Error, ErrorKind, Failure, Host, LeaseAssumptions, LeaseState, Limit,
+        Outcome, ProbeAnswer, ReplyTo, SaslFailure, SessionCredentials, SessionEnd, SessionEvent,
+        TlsFailure, WatchKind, WatchStreamItem,
+    };
+
+    pub(crate) use super::{
+        SINCE, Seen, Servers, T, Wire, World, create, ended, get, hosts, ms, pong, unreachable,
+    };
+    pub(crate) use crate::script::{ID, PASSWORD, acceptance, rejection};
+}
+
 /// Session timeout of the tests. The fractions of it that they use are whole milliseconds.
 pub(crate) const T: Duration = Duration::from_millis(6000);
 
