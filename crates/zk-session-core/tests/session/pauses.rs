@@ -17,11 +17,11 @@ const NO_PAUSE: Option<SessionEnd> = Some(SessionEnd::ExpiredLocally { paused: N
 #[test]
 fn expiry_during_a_pause_reports_the_pause() {
     let mut world = World::served();
-    let paused = Some(world.pause(T * 3));
+    let paused = world.pause(T * 3);
     world.tick();
-    let end = SessionEnd::ExpiredLocally { paused };
+    let end = SessionEnd::ExpiredLocally { paused: Some(paused) };
     assert_eq!(world.end(), Some(end));
-    let text = format!("this process did not run for {:.1} s ", paused.unwrap().as_secs_f64());
+    let text = format!("this process did not run for {:.1} s ", paused.as_secs_f64());
     assert!(end.to_string().starts_with(&text), "{end}");
 }
 
