@@ -25,7 +25,7 @@
 
 mod evidence;
 #[cfg(test)]
-mod tests;
+mod exploration;
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Exhaustive test of the rule of [`evidence`](super::super::evidence) in a small world.
+//! Exhaustive test of the rule of [`evidence`](super::evidence) in a small world.
 //!
 //! The world has whole times, a session timeout of six, one session, a leader with followers, and a
 //! client that sends a few packets. Every order of these events is tried:
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use super::super::evidence::{Evidence, OwnerCheck};
+use super::evidence::{Evidence, OwnerCheck};
 
 /// Parts of the session timeout that each server grants. The first one leads.
 const GRANTS: [u64; 3] = [1, 1, 2];
