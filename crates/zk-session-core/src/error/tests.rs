@@ -184,6 +184,8 @@ fn session_end_is_a_loss_if_unintended() {
         (SessionEnd::Expired, true),
         (SessionEnd::ExpiredLocally { paused: None }, true),
         (SessionEnd::CleanUpOverflow, true),
+        (SessionEnd::DriverPanicked, true),
+        (SessionEnd::NotOpened, true),
         (SessionEnd::Closed, false),
         (SessionEnd::Detached, false),
         (SessionEnd::AuthFailed, false),

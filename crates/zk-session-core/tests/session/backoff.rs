@@ -44,19 +44,6 @@ fn pauses_grow_to_a_bound_and_are_random_near_it() {
 }
 
 #[test]
-fn attempts_are_limited_when_servers_refuse_or_close() {
-    for servers in [Servers::Refuse, Servers::Close, Servers::Greet] {
-        let mut world = world(servers, 1, 7);
-        world.advance(ms(60_000));
-        let attempts = world.attempts();
-        let first = attempts.iter().filter(|(at, _)| *at < ms(1000)).count();
-        assert!(first < 20, "{servers:?}: {first} attempts in the first second");
-        let all = attempts.len();
-        assert!((60..240).contains(&all), "{servers:?}: {all} attempts in a minute");
-    }
-}
-
-#[test]
 fn attempts_are_limited_when_set_watches_is_rejected() {
     let mut world = world(Servers::Scripted, 1, 7);
     world.bring_up();

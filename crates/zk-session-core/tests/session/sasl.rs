@@ -119,23 +119,50 @@ fn next_attempt(world: &mut World) -> Option<Host> {
     world.attempts().get(before).map(|(_, host)| host.clone())
 }
 
-/// Makes the next attempt. The server closes the connection after the proof, or is unreachable.
-fn attempt(world: &mut World, closes: impl FnOnce(&Host) -> bool) {
-    let Some(server) = next_attempt(world) else { return };
-    if !closes(&server) {
-        return world.cut_for(unreachable());
-    }
-    open(world);
-    ask_who(world);
-    world.cut();
+/// What a server does with an attempt.
+#[derive(Clone, Copy, PartialEq)]
+enum Act {
+    /// Refuses the connection.
+    Refuse,
+    /// Accepts the connection and does nothing.
+    Hang,
+    /// Closes the connection after the proof.
+    Close,
+    /// Rejects the proof.
+    Reject,
 }
 
-/// Makes the next attempt. The server rejects the proof.
-fn rejected_attempt(world: &mut World) -> Host {
-    let server = next_attempt(world).unwrap();
-    open(world);
-    reject(world);
-    server
+/// Makes attempts while the condition holds and the session goes on.
+fn attempt_while(
+    world: &mut World,
+    goes_on: impl Fn(&World) -> bool,
+    mut act: impl FnMut(&Host) -> Act,
+) {
+    while goes_on(world) {
+        let Some(server) = next_attempt(world) else { return };
+        match act(&server) {
+            Act::Refuse => world.cut_for(unreachable()),
+            Act::Hang => drop(world.advance_to_deadline()),
+            act => {
+                open(world);
+                ask_who(world);
+                if act == Act::Close {
+                    world.cut();
+                } else {
+                    refuse(world, ErrorCode::AUTH_FAILED);
+                }
+            }
+        }
+    }
+}
+
+/// Makes this number of attempts, of which all servers make the same. Returns the last server.
+fn attempts(world: &mut World, count: u32, act: Act) -> Host {
+    for _ in 0..count {
+        let before = world.attempts().len();
+        attempt_while(world, |world| world.attempts().len() == before, |_| act);
+    }
+    world.attempts().pop().unwrap().1
 }
 
 #[test]
@@ -281,9 +308,7 @@ fn close_after_the_proof_is_a_rejection_of_old_servers() {
         assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedByServer));
     }
     assert!(!is_refused(&world), "the server may restart");
-    while world.end().is_none() {
-        attempt(&mut world, |_| true);
-    }
+    attempt_while(&mut world, |_| true, |_| Act::Close);
     assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
     assert!(world.now() >= SASL_REJECTION_TIME);
 }
@@ -311,16 +336,12 @@ fn closes_after_the_proof_end_an_established_session() {
 fn session_waits_for_a_server_that_restarts() {
     let mut world = world_of(3);
     let updated = interrupted(&mut world);
-    while world.now() < 2 * SASL_REJECTION_TIME {
-        attempt(&mut world, |host| *host != updated);
-        assert_eq!(world.end(), None);
-    }
-    while world.attempts().last().unwrap().1 != updated {
-        attempt(&mut world, |_| true);
-    }
-    for _ in 0..2 * SASL_CLOSES_MAX {
-        attempt(&mut world, |host| *host != updated);
-    }
+    let act = |host: &Host| if *host == updated { Act::Refuse } else { Act::Close };
+    attempt_while(&mut world, |world| world.now() < 2 * SASL_REJECTION_TIME, act);
+    let is_back = |world: &World| world.attempts().pop().unwrap().1 == updated;
+    attempt_while(&mut world, |world| !is_back(world), |_| Act::Close);
+    let count = world.attempts().len() + 6;
+    attempt_while(&mut world, |world| world.attempts().len() < count, act);
     establish(&mut world);
 }
 
@@ -329,11 +350,9 @@ fn session_waits_for_unreachable_servers() {
     for is_established in [false, true] {
         let mut world = world_of(3);
         let bad = if is_established { interrupted(&mut world) } else { Host::new("a", 1) };
-        while world.now() < 4 * SASL_REJECTION_TIME {
-            attempt(&mut world, |host| *host == bad);
-            assert_eq!(world.end(), None);
-        }
-        assert!(!is_refused(&world));
+        let act = |host: &Host| if *host == bad { Act::Close } else { Act::Refuse };
+        attempt_while(&mut world, |world| world.now() < 4 * SASL_REJECTION_TIME, act);
+        assert!(world.end().is_none() && !is_refused(&world));
     }
 }
 
@@ -342,9 +361,7 @@ fn session_tries_the_servers_behind_a_balancer_for_a_while() {
     for closes in [SASL_CLOSES_MAX, 2 * SASL_CLOSES_MAX] {
         let mut world = world_of(1);
         interrupted(&mut world);
-        for _ in 0..closes {
-            attempt(&mut world, |_| true);
-        }
+        attempts(&mut world, closes, Act::Close);
         assert!(world.now() < SASL_REJECTION_TIME);
         establish(&mut world);
     }
@@ -355,7 +372,7 @@ fn established_connection_restarts_the_count_of_closes() {
     let mut world = world_of(1);
     for _ in 0..2 * SASL_CLOSES_MAX {
         interrupted(&mut world);
-        attempt(&mut world, |_| true);
+        attempts(&mut world, 1, Act::Close);
     }
     establish(&mut world);
 }
@@ -386,37 +403,35 @@ fn unproven_server_changes_neither_session_nor_timeout() {
 fn rejection_by_one_server_leaves_the_session_to_others() {
     let mut world = world_of(3);
     interrupted(&mut world);
-    let wrong = rejected_attempt(&mut world);
+    let wrong = attempts(&mut world, 1, Act::Reject);
     assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::Rejected));
     assert_eq!(world.end(), None);
     assert_ne!(interrupted(&mut world), wrong);
     // Each server counts since the last connection: the others may accept the proof.
-    for _ in 0..2 {
-        rejected_attempt(&mut world);
-        assert_eq!(world.end(), None);
-    }
+    attempts(&mut world, 2, Act::Reject);
+    assert_eq!(world.end(), None);
 }
 
 /// An unreachable server refuses connections, or nothing answers at all.
 #[test]
 fn rejections_by_every_reachable_server_end_the_session() {
-    for answers in [true, false] {
+    for dead_does in [Act::Refuse, Act::Hang] {
         let mut world = world_of(3);
         let right = interrupted(&mut world);
         let dead = Host::new("a", (right.port() + 1) % 3);
         let mut rejecting = HashSet::new();
-        while let Some(server) = next_attempt(&mut world) {
-            if server != dead {
-                rejecting.insert(server);
-                open(&mut world);
-                reject(&mut world);
-            } else if answers {
-                world.cut_for(unreachable());
-            } else {
-                world.advance_to_deadline();
-            }
-        }
-        assert_eq!(world.end(), Some(SessionEnd::AuthFailed), "{answers}");
+        attempt_while(
+            &mut world,
+            |_| true,
+            |server| {
+                if *server == dead {
+                    return dead_does;
+                }
+                rejecting.insert(server.clone());
+                Act::Reject
+            },
+        );
+        assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
         assert_eq!(rejecting.len(), 2);
     }
 }
@@ -428,25 +443,27 @@ fn restart_of_the_server_that_accepts_does_not_end_the_session() {
     let right = interrupted(&mut world);
     let now = world.instant();
     world.session.update_servers(now, [0, 1].map(|port| Host::new("a", port)).into());
-    let mut rejections = 0;
-    while rejections < 3 {
-        if next_attempt(&mut world).unwrap() == right {
-            world.cut_for(unreachable());
-        } else {
-            rejections += 1;
-            open(&mut world);
-            reject(&mut world);
-        }
-        assert_eq!(world.end(), None);
-    }
+    let rejections = std::cell::Cell::new(0);
+    attempt_while(
+        &mut world,
+        |_| rejections.get() < 3,
+        |server| {
+            if *server == right {
+                return Act::Refuse;
+            }
+            rejections.set(rejections.get() + 1);
+            Act::Reject
+        },
+    );
+    assert_eq!(world.end(), None);
 }
 
 /// The error of a first session names the server that tells most.
 #[test]
 fn rejection_outweighs_later_failures_of_other_servers() {
     let mut world = world_of(2);
-    rejected_attempt(&mut world);
-    attempt(&mut world, |_| true);
+    attempts(&mut world, 1, Act::Reject);
+    attempts(&mut world, 1, Act::Close);
     let cause = world.session.connect_failure();
     assert_eq!(cause, Some(DisconnectReason::Sasl(SaslFailure::Rejected)));
     let error = Error::not_applied(ErrorKind::NoSession(cause.unwrap()));
