@@ -206,13 +206,13 @@ fn liberal_frames_decode_and_re_encode_differently() {
 /// Requests that a server rejects as malformed do not decode here either, and the reply is an error. The
 /// titles name the errors as the Java client printed them.
 #[test]
-fn refused_frames_do_not_decode_and_errors_have_their_java_names() {
+fn refused_frames_do_not_decode_and_errors_have_java_names() {
     for file in ["errors.txt", "refused.txt"] {
         for exchange in recording::read(&folder().join(file)) {
             for part in parts(&exchange) {
                 let read = part.read().and_then(Result::ok);
                 assert!(file == "errors.txt" || read.is_none(), "{}: {read:?}", exchange.title);
-                // The reply to a malformed multiRead has bytes after its header, so only the header is checked.
+                // The reply to a malformed multiRead has bytes after its header: only that is checked.
                 if let Kind::Reply(err) = part.kind {
                     let (_, said) = exchange.title.split_once(": ").unwrap();
                     assert!(said.starts_with(err.name().unwrap()), "{said}: {err}");

@@ -25,7 +25,7 @@
 
 mod evidence;
 #[cfg(test)]
-mod exploration;
+mod tests;
 
 use std::time::{Duration, Instant};
 

@@ -90,7 +90,7 @@ fn foreign_peers_are_reported_when_no_other_server_is_left() {
 }
 
 #[test]
-fn refusing_server_is_retried_without_a_timeout_or_beside_others() {
+fn refusing_server_is_retried_without_timeout_or_beside_others() {
     for foreign in [0, 1] {
         let mut world = world(2, None);
         for _ in 0..foreign {
