@@ -156,18 +156,6 @@ fn long_paths_are_reregistered_in_frames_below_the_limit() {
     assert!(world.frames.iter().all(|frame| frame.body.len() < FRAME_LEN_MAX_SERVER));
 }
 
-#[test]
-fn server_that_rejects_set_watches_is_left() {
-    let mut world = World::up();
-    let watch = arm(&mut world, Data, "/a", ErrorCode::OK);
-    world.reconnect();
-    world.reject(OpCode::SetWatches, ErrorCode::MARSHALLING_ERROR);
-    assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::MARSHALLING_ERROR));
-    world.bring_up();
-    world.notify(EventType::NODE_DELETED, "/a");
-    assert!(world.fired(watch).is_some());
-}
-
 /// A server with a small `jute.maxbuffer` would close every connection.
 #[test]
 fn watches_are_set_again_in_requests_that_the_server_accepts() {
