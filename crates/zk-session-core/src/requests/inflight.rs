@@ -177,4 +177,12 @@ mod tests {
         assert_eq!(table.take(i32::MAX - 1), Some(1));
         assert_eq!(table.len(), 0);
     }
+
+    #[test]
+    fn used_up_xids_are_not_assigned_again() {
+        let mut table = Inflight::new();
+        assert_eq!([table.use_up_xid(), table.use_up_xid()], [1, 2]);
+        table.push('a');
+        assert_eq!(table.take(3), Some('a'));
+    }
 }
