@@ -14,9 +14,9 @@ pub(crate) struct Server {
     pub(crate) ops: Vec<OpCode>,
     /// Bytes of notifications that are still to be sent, without a pause.
     flood: usize,
-    /// Every write fails. The answers to the writes before arrive with the first one.
+    /// Every write fails.
     pub(crate) is_broken: bool,
-    /// The client does not read its answers until a write fails.
+    /// The answers arrive when a write fails.
     pub(crate) is_slow: bool,
 }
 
@@ -45,6 +45,7 @@ pub(crate) struct InPlaceStream {
     from_client: BytesMut,
     to_client: BytesMut,
     greeted: bool,
+    has_failed: bool,
 }
 
 impl Connector for InPlace {
@@ -55,8 +56,9 @@ impl Connector for InPlace {
         _host: &Host,
     ) -> impl Future<Output = io::Result<InPlaceStream>> + Send + 'static {
         let (from_client, to_client) = (BytesMut::new(), BytesMut::new());
-        let server = self.clone();
-        std::future::ready(Ok(InPlaceStream { server, from_client, to_client, greeted: false }))
+        let (server, greeted, has_failed) = (self.clone(), false, false);
+        let stream = InPlaceStream { server, from_client, to_client, greeted, has_failed };
+        std::future::ready(Ok(stream))
     }
 }
 
@@ -72,7 +74,7 @@ impl AsyncRead for InPlaceStream {
             script::notify(&mut this.to_client, Zxid(100), EventType::NODE_DELETED, "/flood");
             server.flood = server.flood.saturating_sub(this.to_client.len());
         }
-        let is_held = server.is_slow && !server.is_broken;
+        let is_held = server.is_slow && !this.has_failed;
         if this.to_client.is_empty() || is_held {
             if !is_held {
                 this.to_client = BytesMut::new(); // leaves no memory behind
@@ -94,6 +96,7 @@ impl AsyncWrite for InPlaceStream {
         let this = &mut *self;
         let mut server = this.server.0.lock().unwrap();
         if server.is_broken {
+            this.has_failed = true;
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         this.from_client.extend_from_slice(bytes);
