@@ -62,14 +62,6 @@ proptest! {
         prop_assert_eq!(frames, payloads);
         prop_assert!(buf.is_empty());
     }
-
-    #[test]
-    fn split_frame_never_exceeds_the_limit_on_random_bytes(bytes in vec(any::<u8>(), 0..60)) {
-        let mut buf = BytesMut::from(&bytes[..]);
-        while let Ok(Some(frame)) = split_frame(&mut buf, 60) {
-            prop_assert!(frame.len() <= 60);
-        }
-    }
 }
 
 #[test]

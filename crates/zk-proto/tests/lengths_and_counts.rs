@@ -96,6 +96,13 @@ fn string_lengths_are_checked() {
 }
 
 #[test]
+fn null_password_decodes_as_empty() {
+    let bytes = [&[0; 24][..], &[0xff; 4]].concat().into();
+    let request = ConnectRequest::from_frame(&bytes).unwrap();
+    assert_eq!((&request.password[..], request.read_only), (&b""[..], None));
+}
+
+#[test]
 fn nonzero_byte_decodes_as_true() {
     for (byte, value) in [(0, false), (1, true), (7, true), (0xff, true)] {
         assert_eq!(Reader::new(&Bytes::from(vec![byte]), "test").bool("watch"), Ok(value));

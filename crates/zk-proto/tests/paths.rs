@@ -1,5 +1,8 @@
 //! Tests of the server's path rules, at their boundaries.
 
+mod support;
+
+use proptest::prelude::*;
 use zk_proto::{
     ABBREVIATED_LEN_MAX, PathError,
     PathErrorKind::{self, *},
@@ -43,25 +46,13 @@ fn illegal_path_error_has_rule_and_offset() {
 fn character_rules_hold_at_range_boundaries() {
     let legal = [' ', '~', '\u{a0}', '\u{d7ff}', '\u{f900}', '\u{ffef}', '\\', ':', '*', 'é', '中'];
     let illegal = [
-        '\0',
-        '\u{1}',
-        '\u{1f}',
-        '\u{7f}',
-        '\u{80}',
-        '\u{9f}',
-        '\u{e000}',
-        '\u{f8ff}',
-        '\u{fff0}',
-        '\u{fffd}',
-        '\u{ffff}',
-        '\u{10000}',
-        '\u{1f600}',
-        '\u{10ffff}',
+        "\0\u{1}\u{1f}\u{7f}\u{80}\u{9f}\u{e000}\u{f8ff}",
+        "\u{fff0}\u{fffd}\u{ffff}\u{10000}\u{1f600}\u{10ffff}",
     ];
     for c in legal {
         assert_eq!(broken(&format!("/a{c}b")), None, "{c:?}");
     }
-    for c in illegal {
+    for c in illegal.iter().flat_map(|some| some.chars()) {
         assert_eq!(broken(&format!("/a{c}b")), Some((IllegalCharacter(c), 2)), "{c:?}");
     }
 }
@@ -90,6 +81,7 @@ fn path_error_shows_the_path_in_one_line() {
         ("/a/\n", r#"path "/a/\n" has the illegal character \u{a} (at byte 3)"#),
     ] {
         let error = validate_path(path).unwrap_err();
+        assert!(text.contains(error.kind.to_string().trim_start_matches("path ")), "or alone");
         assert_eq!((error.to_string(), format!("{error:?}")), (text.into(), text.into()));
         assert!(text.contains(error.path()));
     }
@@ -120,16 +112,33 @@ fn parent_and_file_name_split_a_path() {
 }
 
 #[test]
-fn broken_rule_is_named_alone_or_with_its_path() {
-    assert_eq!(TrailingSlash.to_string(), "path ends with '/'");
-    assert_eq!(IllegalCharacter('\0').to_string(), "path has the illegal character \\u{0}");
-    let error = validate_path("/a/").unwrap_err().to_string();
-    assert!(error.contains("ends with '/'") && error.contains("/a/"), "{error}");
-}
-
-#[test]
 fn child_and_protected_name_are_joined() {
     assert_eq!(child("/", "a"), "/a");
     assert_eq!(child("/a", "b"), "/a/b");
     assert_eq!(protection_prefix("0b7f"), "_c_0b7f-");
+}
+
+proptest! {
+    #![proptest_config(support::config())]
+
+    #[test]
+    fn path_checks_agree_with_each_other(path in random_path()) {
+        match validate_path(&path) {
+            Ok(()) => {
+                prop_assert!(validate_sequential_path(&path).is_ok());
+                let (parent, name) = (parent(&path), file_name(&path));
+                let joined = parent.map(|parent| format!("{}/{name}", parent.trim_end_matches('/')));
+                prop_assert_eq!(joined, Some(path.clone()).filter(|path| path != "/"));
+            }
+            Err(error) => prop_assert!(path.is_char_boundary(error.offset), "{}", error),
+        }
+        // The server checks the path with its number.
+        let numbered = validate_path(&format!("{path}0000000000"));
+        prop_assert_eq!(validate_sequential_path(&path).is_ok(), numbered.is_ok());
+    }
+}
+
+/// Random text, or text of the characters that the rules of paths mention.
+fn random_path() -> impl Strategy<Value = String> {
+    prop_oneof![any::<String>(), "/[/.aé\u{0}\u{7f}\u{fff0}]{0,9}", "(/[.ab]{1,3}){0,4}"]
 }

@@ -60,18 +60,16 @@ fn requests_have_their_opcode_and_path() {
 
 #[test]
 fn unknown_watch_modes_and_types_are_errors() {
-    let path = [0, 0, 0, 1, b'/'];
-    for number in [-1, 2, 6, i32::MAX] {
-        let frame = [&path[..], &number.to_be_bytes()].concat().into();
-        let error = AddWatch::from_frame(&frame).unwrap_err();
-        assert_eq!((error.field, error.offset), ("mode", 5));
-        assert_eq!(error.kind, DecodeErrorKind::UnknownValue(number));
-    }
-    for number in [-1, 0, 6, i32::MAX] {
-        let frame = [&path[..], &number.to_be_bytes()].concat().into();
-        let error = RemoveWatches::from_frame(&frame).unwrap_err();
-        assert_eq!((error.field, error.offset), ("type", 5));
-        assert_eq!(error.kind, DecodeErrorKind::UnknownValue(number));
+    for number in [-1, 6, i32::MAX] {
+        let frame = [&[0, 0, 0, 1, b'/'][..], &number.to_be_bytes()].concat().into();
+        let errors = [
+            (AddWatch::from_frame(&frame).unwrap_err(), "mode"),
+            (RemoveWatches::from_frame(&frame).unwrap_err(), "type"),
+        ];
+        for (error, field) in errors {
+            assert_eq!((error.field, error.offset), (field, 5));
+            assert_eq!(error.kind, DecodeErrorKind::UnknownValue(number));
+        }
     }
 }
 

@@ -28,22 +28,10 @@ fn opcodes_are_those_a_client_may_send() {
 
 #[test]
 fn writes_are_the_operations_with_a_zxid() {
-    let writes: Vec<&str> =
-        OpCode::ALL.iter().filter(|op| op.is_write()).map(|op| op.name()).collect();
+    let writes = OpCode::ALL.iter().filter(|op| op.is_write()).map(|op| op.name());
     assert_eq!(
-        writes,
-        [
-            "closeSession",
-            "create",
-            "delete",
-            "setData",
-            "setACL",
-            "multi",
-            "create2",
-            "reconfig",
-            "createContainer",
-            "createTTL",
-        ]
+        writes.collect::<Vec<_>>().join(" "),
+        "closeSession create delete setData setACL multi create2 reconfig createContainer createTTL"
     );
 }
 
@@ -125,70 +113,35 @@ fn create_modes_match_their_flags() {
 }
 
 #[test]
-fn event_types_have_their_names() {
+fn event_types_and_keeper_states_have_their_names() {
     let names: Vec<_> = (-3..=8).map(|code| EventType(code).name().unwrap_or("-")).collect();
     assert_eq!(
-        names,
-        [
-            "-",
-            "NotWatching",
-            "None",
-            "-",
-            "NodeCreated",
-            "NodeDeleted",
-            "NodeDataChanged",
-            "NodeChildrenChanged",
-            "DataWatchRemoved",
-            "ChildWatchRemoved",
-            "PersistentWatchRemoved",
-            "-",
-        ]
+        names.join(" "),
+        "- NotWatching None - NodeCreated NodeDeleted NodeDataChanged NodeChildrenChanged \
+         DataWatchRemoved ChildWatchRemoved PersistentWatchRemoved -"
     );
-}
-
-#[test]
-fn keeper_states_have_their_names() {
     let names: Vec<_> = (-2..=8).map(|code| KeeperState(code).name().unwrap_or("-")).collect();
     assert_eq!(
-        names,
-        [
-            "-",
-            "Unknown",
-            "Disconnected",
-            "NoSyncConnected",
-            "-",
-            "SyncConnected",
-            "AuthFailed",
-            "ConnectedReadOnly",
-            "SaslAuthenticated",
-            "Closed",
-            "-",
-        ]
+        names.join(" "),
+        "- Unknown Disconnected NoSyncConnected - SyncConnected AuthFailed ConnectedReadOnly \
+         SaslAuthenticated Closed -"
     );
     assert_eq!(KeeperState(-112).name(), Some("Expired"));
 }
 
 #[test]
 fn watcher_types_and_add_watch_modes_have_their_codes() {
-    for (code, watcher_type) in [
-        (1, WatcherType::Children),
-        (2, WatcherType::Data),
-        (3, WatcherType::Any),
-        (4, WatcherType::Persistent),
-        (5, WatcherType::PersistentRecursive),
-    ] {
-        assert_eq!(WatcherType::from_code(code), Some(watcher_type));
-        assert_eq!(watcher_type.code(), code);
+    use {AddWatchMode as Mode, WatcherType as Type};
+    let types =
+        [Type::Children, Type::Data, Type::Any, Type::Persistent, Type::PersistentRecursive];
+    let modes = [Mode::Persistent, Mode::PersistentRecursive];
+    assert_eq!(types.map(Type::code), [1, 2, 3, 4, 5]);
+    assert_eq!(modes.map(Mode::code), [0, 1]);
+    for code in (-2..8).chain([i32::MIN, i32::MAX]) {
+        let is = |own: &i32| *own == code;
+        assert_eq!(Type::from_code(code), types.into_iter().find(|it| is(&it.code())));
+        assert_eq!(Mode::from_code(code), modes.into_iter().find(|it| is(&it.code())));
     }
-    for (code, mode) in [(0, AddWatchMode::Persistent), (1, AddWatchMode::PersistentRecursive)] {
-        assert_eq!(AddWatchMode::from_code(code), Some(mode));
-        assert_eq!(mode.code(), code);
-    }
-    for code in [-1, 6, i32::MIN, i32::MAX] {
-        assert_eq!(WatcherType::from_code(code), None);
-        assert_eq!(AddWatchMode::from_code(code), None);
-    }
-    assert_eq!((WatcherType::from_code(0), AddWatchMode::from_code(2)), (None, None));
 }
 
 #[test]
@@ -257,9 +210,6 @@ fn errors_print_one_line_in_debug_too() {
     let frame = split_frame(&mut BytesMut::from(&[0xff; 4][..]), 0).unwrap_err();
     assert_eq!(format!("{decoding:?}"), decoding.to_string());
     assert_eq!(format!("{frame:?}"), frame.to_string());
-    for line in [decoding.to_string(), frame.to_string()] {
-        assert!(line.contains(' ') && !line.contains('{'), "{line}");
-    }
 }
 
 #[test]
@@ -306,8 +256,5 @@ fn ids_print_in_hexadecimal_and_parse_back() {
         assert_eq!(text.parse(), Ok(SessionId(number)));
         assert_eq!(text.trim_start_matches("0x").parse(), Ok(Zxid(number)));
         assert_eq!(format!("{:x}", Zxid(number)), text.trim_start_matches("0x"));
-    }
-    for text in ["", "0x", "0x10000000000000000", "-1", "1g"] {
-        assert!(text.parse::<SessionId>().is_err() && text.parse::<Zxid>().is_err(), "{text}");
     }
 }

@@ -183,6 +183,8 @@ const UPTIME_TRIES: u32 = 20;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     /// A machine with clocks that a test moves.
@@ -223,49 +225,44 @@ mod tests {
         }
     }
 
+    /// Reads the uptime of a machine that has run for `passed`. Each reading takes this time before and
+    /// after the clock is read.
+    fn read_slowly(
+        start: Instant,
+        passed: &Cell<Duration>,
+        mut takes: impl FnMut() -> [Duration; 2],
+    ) -> Uptime {
+        let read = Uptime::read(
+            || start + passed.get(),
+            || {
+                let [before, after] = takes();
+                let told = 1_000 * SEC + passed.get() + before;
+                passed.set(passed.get() + before + after);
+                Some(told)
+            },
+        );
+        read.unwrap()
+    }
+
     #[test]
     fn preempted_thread_is_not_counted_as_suspension() {
         let machine = Machine::new(Some(1_000 * SEC));
         let (start, late) = (machine.now, SEC / 5);
         // Preempted between the running clock and the wall clock, and twice more before the uptime.
         let reading = Reading { running: start.running, wall: start.wall + late };
-        let passed = std::cell::Cell::new(late);
-        let mut lost = 2;
-        let uptime = Uptime::read(
-            || start.running + passed.get(),
-            || {
-                if lost > 0 {
-                    lost -= 1;
-                    passed.set(passed.get() + late);
-                }
-                Some(1_000 * SEC + passed.get())
-            },
-        );
-        machine.clock.observe(reading, || uptime);
+        let mut preemptions = [late, late].into_iter();
+        let takes = || [preemptions.next().unwrap_or_default(), Duration::ZERO];
+        let uptime = read_slowly(start.running, &Cell::new(late), takes);
+        machine.clock.observe(reading, || Some(uptime));
         assert_eq!(machine.clock.slept(), Duration::ZERO);
     }
 
     #[test]
     fn slow_uptime_readings_count_as_suspension() {
-        // Each reading takes a second, including the first one.
-        let (start, passed) = (Reading::take().running, std::cell::Cell::new(Duration::ZERO));
-        let read = || {
-            Uptime::read(
-                || start + passed.get(),
-                || {
-                    passed.set(passed.get() + SEC);
-                    let told = 1_000 * SEC + passed.get();
-                    passed.set(passed.get() + SEC);
-                    Some(told)
-                },
-            )
-        };
-        let (first, later) = (read().unwrap(), read().unwrap());
-        assert_eq!(
-            later.slept_since(first),
-            SEC * 2,
-            "a second after the first, one before the later"
-        );
+        let (start, passed) = (Reading::take().running, Cell::new(Duration::ZERO));
+        let [first, later] = [(); 2].map(|()| read_slowly(start, &passed, || [SEC; 2]));
+        let slept = later.slept_since(first);
+        assert_eq!(slept, SEC * 2, "a second after the first, one before the later");
     }
 
     #[test]
@@ -333,17 +330,11 @@ mod tests {
     fn uptime_reading_is_repeated_only_if_slow() {
         let just = UPTIME_UNIT - Duration::from_nanos(1);
         for (takes, expected) in [(Duration::ZERO, 1), (just, 1), (UPTIME_UNIT, UPTIME_TRIES)] {
-            let (start, passed) = (Reading::take().running, std::cell::Cell::new(Duration::ZERO));
             let mut readings = 0;
-            let read = Uptime::read(
-                || start + passed.get(),
-                || {
-                    readings += 1;
-                    passed.set(passed.get() + takes);
-                    Some(SEC)
-                },
-            );
-            assert!(read.is_some());
+            read_slowly(Reading::take().running, &Cell::default(), || {
+                readings += 1;
+                [takes, Duration::ZERO]
+            });
             assert_eq!(readings, expected, "if each takes {takes:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! Shared parts of the tests. They include one list of all records with a strategy for each, so that every
-//! test of records covers a record added there.
+//! Shared parts of the tests. They include one list of all records with their fields, so that every test of
+//! records covers a record or a field added there.
 #![allow(
     dead_code,
     unused_imports,
@@ -8,17 +8,15 @@
 )]
 
 pub(crate) mod codec;
-pub(crate) mod golden;
-pub(crate) mod multi;
+mod fields;
 pub(crate) mod recording;
-mod strategies;
 
 use bytes::{Bytes, BytesMut};
 use proptest::test_runner::{Config, RngSeed};
 use zk_proto::Encode;
 
+pub(crate) use fields::Field;
 pub(crate) use recording::hex;
-pub(crate) use strategies::*;
 
 /// Returns a configuration with the same cases on every run. `PROPTEST_RNG_SEED` and `PROPTEST_CASES` in the
 /// environment change that.
@@ -30,63 +28,70 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// Calls `$with!` with the list of all records: `name: type = strategy;`.
+/// Calls `$with!` with the list of all records and their fields: `name: type { fields };`.
 macro_rules! for_all_records {
     ($with:ident) => {
         $with! {
-            empty: () = support::empty();
-            request_header: RequestHeader = support::request_header();
-            reply_header: ReplyHeader = support::reply_header();
-            connect_request: ConnectRequest = support::connect_request();
-            connect_response: ConnectResponse = support::connect_response();
-            stat: Stat = support::stat();
-            acl: Acl = support::acl();
-            digest_acl: Acl = support::digest_acl();
-            create: Create<'_> = support::create();
-            create_path_reply: CreatePathReply = support::create_path_reply();
-            create2: Create2<'_> = support::create2();
-            create_container: CreateContainer<'_> = support::create_container();
-            create_ttl: CreateTtl<'_> = support::create_ttl();
-            create_reply: CreateReply = support::create_reply();
-            delete: Delete<'_> = support::delete();
-            exists: Exists<'_> = support::exists();
-            get_data: GetData<'_> = support::get_data();
-            data_reply: DataReply = support::data_reply();
-            set_data: SetData<'_> = support::set_data();
-            get_acl: GetAcl<'_> = support::get_acl();
-            acl_reply: AclReply = support::acl_reply();
-            set_acl: SetAcl<'_> = support::set_acl();
-            get_children: GetChildren<'_> = support::get_children();
-            get_children2: GetChildren2<'_> = support::get_children2();
-            children_reply: ChildrenReply = support::children_reply();
-            child_list: ChildList = support::child_list();
-            sync: Sync<'_> = support::sync();
-            sync_reply: SyncReply = support::sync_reply();
-            set_watches: SetWatches<'_> = support::set_watches();
-            set_watches2: SetWatches2<'_> = support::set_watches2();
-            watcher_event: WatcherEvent = support::watcher_event();
-            ping: Ping = support::ping();
-            close_session: CloseSession = support::close_session();
-            auth_packet: AuthPacket<'_> = support::auth_packet();
-            sasl: Sasl<'_> = support::sasl();
-            sasl_reply: SaslReply = support::sasl_reply();
-            who_am_i: WhoAmI = support::who_am_i();
-            client_info: ClientInfo = support::client_info();
-            who_am_i_reply: WhoAmIReply = support::who_am_i_reply();
-            add_watch: AddWatch<'_> = support::add_watch();
-            add_watch_reply: AddWatchReply = support::add_watch_reply();
-            check_watches: CheckWatches<'_> = support::check_watches();
-            remove_watches: RemoveWatches<'_> = support::remove_watches();
-            get_ephemerals: GetEphemerals<'_> = support::get_ephemerals();
-            ephemerals_reply: EphemeralsReply = support::ephemerals_reply();
-            descendants: GetAllChildrenNumber<'_> = support::get_all_children_number();
-            descendants_reply: AllChildrenNumberReply = support::all_children_number_reply();
-            reconfig: Reconfig<'_> = support::reconfig();
-            check: Check<'_> = support::multi::check();
-            multi: Multi<'_> = support::multi::multi();
-            multi_reply: MultiReply = support::multi::multi_reply();
-            multi_read: MultiRead<'_> = support::multi::multi_read();
-            multi_read_reply: MultiReadReply = support::multi::multi_read_reply();
+            request_header: RequestHeader { xid, op };
+            reply_header: ReplyHeader { xid, zxid, err };
+            connect_request: ConnectRequest {
+                protocol_version, last_zxid_seen, timeout_ms, session_id, password, read_only
+            };
+            connect_response: ConnectResponse {
+                protocol_version, timeout_ms, session_id, password, read_only
+            };
+            stat: Stat {
+                czxid, mzxid, ctime_ms, mtime_ms, version, cversion, aversion, ephemeral_owner,
+                data_length, num_children, pzxid
+            };
+            acl: Acl { perms, scheme, id };
+            create: Create<'_> { path, data, acl, mode };
+            create_path_reply: CreatePathReply { path };
+            create2: Create2<'_> { path, data, acl, mode };
+            create_container: CreateContainer<'_> { path, data, acl, mode };
+            create_ttl: CreateTtl<'_> { path, data, acl, sequential, ttl_ms };
+            create_reply: CreateReply { path, stat };
+            delete: Delete<'_> { path, version };
+            exists: Exists<'_> { path, watch };
+            get_data: GetData<'_> { path, watch };
+            data_reply: DataReply { data, stat };
+            set_data: SetData<'_> { path, data, version };
+            get_acl: GetAcl<'_> { path };
+            acl_reply: AclReply { acl, stat };
+            set_acl: SetAcl<'_> { path, acl, aversion };
+            get_children: GetChildren<'_> { path, watch };
+            get_children2: GetChildren2<'_> { path, watch };
+            children_reply: ChildrenReply { children, stat };
+            child_list: ChildList;
+            sync: Sync<'_> { path };
+            sync_reply: SyncReply { path };
+            set_watches: SetWatches<'_> { relative_zxid, data, exist, child };
+            set_watches2: SetWatches2<'_> {
+                relative_zxid, data, exist, child, persistent, persistent_recursive
+            };
+            watcher_event: WatcherEvent { event_type, state, path };
+            ping: Ping {};
+            close_session: CloseSession {};
+            auth_packet: AuthPacket<'_> { auth_type, scheme, auth };
+            sasl: Sasl<'_> { token };
+            sasl_reply: SaslReply { token };
+            who_am_i: WhoAmI {};
+            client_info: ClientInfo { scheme, user };
+            who_am_i_reply: WhoAmIReply { identities };
+            add_watch: AddWatch<'_> { path, mode };
+            add_watch_reply: AddWatchReply { err };
+            check_watches: CheckWatches<'_> { path, watcher_type };
+            remove_watches: RemoveWatches<'_> { path, watcher_type };
+            get_ephemerals: GetEphemerals<'_> { prefix };
+            ephemerals_reply: EphemeralsReply { paths };
+            descendants: GetAllChildrenNumber<'_> { path };
+            descendants_reply: AllChildrenNumberReply { total };
+            reconfig: Reconfig<'_> { joining, leaving, new_members, from_config };
+            check: Check<'_> { path, version };
+            multi: Multi<'_> { ops };
+            multi_reply: MultiReply { results };
+            multi_read: MultiRead<'_> { ops };
+            multi_read_reply: MultiReadReply { results };
         }
     };
 }

@@ -315,28 +315,6 @@ mod tests {
 
     impl Handle for char {}
 
-    #[test]
-    fn clean_up_task_is_sent_once_per_connection_until_done() {
-        let mut tasks = CleanUp::<Letters>::new();
-        let id = RequestId::of;
-        let delete = |path: &str| CleanUpTask::Delete { path: path.into() };
-        tasks.insert(id(1), delete("/a"), Some('a'), None);
-        tasks.insert(id(3), delete("/b"), None, None);
-        assert!(tasks.start_next(id(1)).is_none());
-        let (first, task) = tasks.start_next(id(2)).unwrap();
-        assert_eq!(task, delete("/a"));
-        assert!(tasks.start_next(id(2)).is_none(), "what came later waits");
-        let (second, _) = tasks.start_next(id(9)).unwrap();
-        assert!(tasks.start_next(id(9)).is_none());
-        tasks.unsend(first, Outcome::Unknown);
-        tasks.remove(second);
-        assert_eq!(tasks.start_next(id(9)), Some((first, delete("/a"))));
-        let task = tasks.remove(first).unwrap();
-        assert_eq!((task.task, task.waiter, task.repeated), (delete("/a"), Some('a'), true));
-        assert!(tasks.remove(first).is_none());
-        assert_eq!(tasks.len(), 0);
-    }
-
     /// The limits count what is there, and not what has ever been there.
     #[test]
     fn finished_and_resumed_tasks_leave_room_for_others() {

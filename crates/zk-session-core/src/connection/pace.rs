@@ -136,17 +136,6 @@ mod tests {
     }
 
     #[test]
-    fn handshake_limit_doubles_up_to_the_session_timeout() {
-        let ms = Duration::from_millis;
-        let first = Pace { life_left: None, ..pace(9_000, None) };
-        for (late_laps, limit_ms) in [(0, 3_000), (1, 6_000), (2, 9_000), (99, 9_000)] {
-            assert_eq!(first.handshake_limit(3, late_laps), ms(limit_ms), "{late_laps}");
-            let leased = pace(9_000, Some(1_600));
-            assert_eq!(leased.handshake_limit(3, late_laps), ms(800), "{late_laps}");
-        }
-    }
-
-    #[test]
     fn handshake_limit_leaves_half_of_what_the_session_has_left() {
         for (left_ms, limit_ms) in [(9_000, 4_500), (8_000, 4_000), (5_000, 3_000), (0, 3_000)] {
             let life_left = Some(Duration::from_millis(left_ms));

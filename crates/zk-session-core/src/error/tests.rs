@@ -59,30 +59,6 @@ fn error_names_the_error_that_caused_it() {
 }
 
 #[test]
-fn stopped_manager_tells_the_outcome_once() {
-    let why = Error::from(SessionEnd::AuthFailed).on(Operation::Connect, "h:1");
-    let text = "no next session: connect to h:1: the server rejected the credentials, or has \
-                no key for its own Kerberos principal (the request was not applied)";
-    assert_eq!(Error::not_applied(ErrorKind::ManagerStopped(why)).to_string(), text);
-}
-
-#[test]
-fn silent_server_may_be_another_service() {
-    let error = Error::not_applied(ErrorKind::NoSession(DisconnectReason::IdleTimeout));
-    assert!(error.to_string().contains("is this the client port"), "{error}");
-}
-
-#[test]
-fn server_that_closes_may_expect_tls_or_have_too_many_clients() {
-    let broken = DisconnectReason::Io(std::io::ErrorKind::BrokenPipe);
-    for cause in [DisconnectReason::ClosedByServer, broken] {
-        let error = Error::not_applied(ErrorKind::NoSession(cause)).to_string();
-        assert!(error.contains("the server closed the connection before it gave one"), "{error}");
-        assert!(error.contains("without TLS, and below its limit for one address"), "{error}");
-    }
-}
-
-#[test]
 fn limit_errors_describe_the_limit() {
     let told = |limit| Error::not_applied(ErrorKind::LimitReached(limit)).to_string();
     assert!(told(Limit::Watches).starts_with("too many watches"));
@@ -142,20 +118,17 @@ fn missing_chroot_is_named_in_the_error() {
     let missing = |operation: OpCode, path: &str| {
         Error::not_applied(ErrorKind::Server(ErrorCode::NO_NODE)).on(operation, path).to_string()
     };
-    assert_eq!(
-        missing(OpCode::Create, "/a"),
-        "create /a: NoNode (-101); the chroot does not exist; Config::create_chroot creates it"
-    );
-    assert_eq!(
-        missing(OpCode::GetData, "/"),
-        "getData /: NoNode (-101); the chroot does not exist; Config::create_chroot creates it"
-    );
-    assert_eq!(missing(OpCode::Create, "/a/b"), "create /a/b: NoNode (-101)");
-    assert_eq!(missing(OpCode::GetData, "/a"), "getData /a: NoNode (-101)");
-    assert_eq!(
-        missing(OpCode::Create, "/"),
-        "create /: NoNode (-101); the chroot does not exist; Config::create_chroot creates it"
-    );
+    let hint = "; the chroot does not exist; Config::create_chroot creates it";
+    for (operation, name, path, is_chroot) in [
+        (OpCode::Create, "create", "/a", true),
+        (OpCode::GetData, "getData", "/", true),
+        (OpCode::Create, "create", "/", true),
+        (OpCode::Create, "create", "/a/b", false),
+        (OpCode::GetData, "getData", "/a", false),
+    ] {
+        let expected = format!("{name} {path}: NoNode (-101){}", if is_chroot { hint } else { "" });
+        assert_eq!(missing(operation, path), expected);
+    }
 }
 
 #[test]
@@ -211,6 +184,8 @@ fn session_end_is_a_loss_if_unintended() {
         (SessionEnd::Expired, true),
         (SessionEnd::ExpiredLocally { paused: None }, true),
         (SessionEnd::CleanUpOverflow, true),
+        (SessionEnd::DriverPanicked, true),
+        (SessionEnd::NotOpened, true),
         (SessionEnd::Closed, false),
         (SessionEnd::Detached, false),
         (SessionEnd::AuthFailed, false),
@@ -220,19 +195,26 @@ fn session_end_is_a_loss_if_unintended() {
 }
 
 #[test]
-fn stopped_manager_is_closed_or_names_its_reason() {
-    let stopped = |why: SessionEnd| {
-        Error::not_applied(ErrorKind::ManagerStopped(Error::from(why))).to_string()
-    };
-    let text = "the session manager is closed (the request was not applied)";
-    assert_eq!(stopped(SessionEnd::Closed), text);
-    let text = stopped(SessionEnd::AuthFailed);
-    assert!(text.starts_with("no next session: "), "{text}");
+fn stopped_manager_names_its_reason_and_the_outcome_once() {
+    let stopped = |why: Error| Error::not_applied(ErrorKind::ManagerStopped(why)).to_string();
+    let closed = stopped(SessionEnd::Closed.into());
+    assert_eq!(closed, "the session manager is closed (the request was not applied)");
+    let rejected = stopped(Error::from(SessionEnd::AuthFailed).on(Operation::Connect, "h:1"));
+    let text = "no next session: connect to h:1: the server rejected the credentials, or has \
+                no key for its own Kerberos principal (the request was not applied)";
+    assert_eq!(rejected, text);
 }
 
 #[test]
-fn failed_connect_reports_no_outcome() {
-    let cause = DisconnectReason::WrongSession;
-    let error = Error::not_applied(ErrorKind::NoSession(cause.clone()));
-    assert_eq!(error.to_string(), format!("no session: {cause}"));
+fn failed_connect_reports_its_cause_and_no_outcome() {
+    let failed = |cause| Error::not_applied(ErrorKind::NoSession(cause)).to_string();
+    let wrong = DisconnectReason::WrongSession;
+    assert_eq!(failed(wrong.clone()), format!("no session: {wrong}"));
+    assert!(failed(DisconnectReason::IdleTimeout).contains("is this the client port"));
+    let broken = DisconnectReason::Io(std::io::ErrorKind::BrokenPipe);
+    for cause in [DisconnectReason::ClosedByServer, broken] {
+        let error = failed(cause);
+        assert!(error.contains("the server closed the connection before it gave one"), "{error}");
+        assert!(error.contains("without TLS, and below its limit for one address"), "{error}");
+    }
 }

@@ -384,9 +384,10 @@ mod tests {
             evidence.set_bounds(ms(10), ms(50), ms(drift));
             evidence.touch_answered(begin + ms(60), begin + ms(60));
             let late = begin + ms(99);
-            evidence.quorum_agreed(late, OwnerCheck::Checked, late);
+            evidence.quorum_agreed(begin + ms(97), OwnerCheck::Checked, late);
             assert_eq!(evidence.expires_after().is_some(), is_sound);
-            assert_eq!(evidence.second_proof().is_none(), is_sound);
+            let second = (!is_sound).then_some(late + ms(50)); // counts from the answer
+            assert_eq!(evidence.second_proof(), second);
 
             let mut reconnected = Evidence::new();
             reconnected.handshake_sent(begin);

@@ -1,461 +1,517 @@
-//! Test of the rule of [`evidence`](super::evidence) against a brute-force model of the servers.
+//! Exhaustive test of the rule of [`evidence`](super::evidence) in a small world.
 //!
-//! The test plays random schedules of packets, flushes, hangs, leader changes and reconnects. Servers
-//! change the timeouts that they grant, and process abandoned connect requests late. A leader takes
-//! the bucket of an overdue session, and closes the session a while later. The model knows every clock.
-//! The rule sees only what a client sees. Once the leader has closed the session, the rule must never
-//! have given a later time, and it must never take a promise back.
+//! The world has whole times, a session timeout of six, one session, a leader with followers, and a
+//! client that sends a few packets. Every order of these events is tried:
+//!
+//! * Packets and replies take any time.
+//! * A follower flushes its touch table, or hangs.
+//! * The leader takes the bucket of an overdue session, and closes the session after any time up to the
+//!   longest pass.
+//! * Another server is elected.
+//! * The client reconnects to a server that grants less.
+//! * A server is late to process a connect request that the client has abandoned.
 
-mod exploration;
-
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use super::evidence::{Evidence, OwnerCheck};
-use crate::rng::Rng;
 
-/// Schedules per test run; `ZK_LEASE_SCHEDULES` sets another number.
-const SCHEDULES: u64 = 20_000;
-/// Session timeout that the client requests, and the longest gap between two flushes.
-const TIMEOUT: u64 = 96;
-const FLUSH_BOUND: u64 = TIMEOUT / 3;
-/// Longest time from taking a bucket to closing a session of it.
-const EXPIRY_PASS: u64 = TIMEOUT / 6;
-/// By how much a leader's clock is ahead of the client's after a session timeout.
-const DRIFT: u64 = TIMEOUT / 8;
-/// Timeouts after which no server processes an abandoned connect request.
-const ABANDONED_TIMEOUTS: u64 = crate::limits::ABANDONED_TIMEOUTS as u64;
-/// Servers of the ensemble.
-const SERVERS: usize = 3;
+/// Parts of the session timeout that each server grants. The first one leads.
+const GRANTS: [u64; 3] = [1, 1, 2];
+const LEADER: usize = 0;
 
+/// The times of a world, and the events that may happen in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Budget {
+    timeout: u64,
+    flush_bound: u64,
+    expiry_pass: u64,
+    until: u64,
+    packets: u8,
+    /// Servers to which the client reconnects.
+    reconnects: &'static [usize],
+    elections: u8,
+}
+
+/// A client: the number and the kinds of its packets, the servers to which it reconnects in turn, and
+/// whether another server is elected.
+type Case = (u8, &'static [Packet], &'static [usize], bool);
+
+const CASES: [Case; 6] = [
+    (2, &[Packet::Ping, Packet::Empty], &[], false),
+    (1, &[Packet::Empty], &[1], false),
+    (1, &[Packet::Empty], &[2, 1], false),
+    (1, &[Packet::Empty], &[1], true),
+    (2, &[Packet::Ping, Packet::Sync], &[], true),
+    (1, &[Packet::Sync], &[1], true),
+];
+
+const LARGER_CASES: [Case; 6] = [
+    (3, &[Packet::Ping, Packet::Sync, Packet::Empty], &[], false),
+    (2, &[Packet::Ping, Packet::Empty], &[1], false),
+    (2, &[Packet::Sync, Packet::Empty], &[2], false),
+    (2, &[Packet::Empty, Packet::Create], &[2, 1], false),
+    (1, &[Packet::Empty, Packet::Create], &[2, 2], false),
+    (2, &[Packet::Sync, Packet::Empty], &[1], true),
+];
+
+/// With `ZK_LEASE_EXPLORE=1` the test tries larger worlds, in a release build for an hour.
 #[test]
-fn session_never_expires_before_the_proven_time() {
-    let count = std::env::var("ZK_LEASE_SCHEDULES").ok().and_then(|count| count.parse().ok());
-    let summary = run(count.unwrap_or(SCHEDULES));
-    assert_eq!(summary.unsafe_seed, None, "the seed of a schedule that breaks the rule");
-    // The rule is tight, and the schedules reach its edge.
-    assert!(summary.least_margin <= 1, "{}", summary.least_margin);
-    assert!(summary.expired * 2 > summary.schedules, "{} expired", summary.expired);
+fn no_order_of_events_defeats_the_rule() {
+    let is_larger = std::env::var_os("ZK_LEASE_EXPLORE").is_some();
+    let (cases, creators, until): (&[Case], &[usize], u64) =
+        if is_larger { (&LARGER_CASES, &[LEADER, 1, 2], 12) } else { (&CASES, &[1], 9) };
+    for case in cases {
+        for creator in creators {
+            let (packets, kinds, reconnects, has_election) = *case;
+            let budget = Budget {
+                timeout: 6,
+                flush_bound: 2,
+                expiry_pass: 2,
+                until,
+                packets,
+                reconnects,
+                elections: u8::from(has_election),
+            };
+            let explored = explore(World::new(budget, *creator), kinds);
+            // Otherwise the test tries nothing.
+            assert!(explored.closed > 0 && explored.proven > 0, "{case:?} {explored:?}");
+            println!("{case:?}, created at server {creator}: {explored:?}");
+        }
+    }
 }
 
-#[derive(Debug)]
-struct Summary {
-    schedules: u64,
-    expired: u64,
-    least_margin: u64,
-    unsafe_seed: Option<u64>,
+#[derive(Debug, Default)]
+struct Explored {
+    worlds: usize,
+    closed: usize,
+    proven: usize,
 }
 
-fn run(schedules: u64) -> Summary {
-    let mut summary = Summary { schedules, expired: 0, least_margin: u64::MAX, unsafe_seed: None };
-    for seed in 0..schedules {
-        match Schedule::new(seed).run() {
-            Ok(None) => {}
-            Ok(Some(margin)) => {
-                summary.expired += 1;
-                summary.least_margin = summary.least_margin.min(margin);
+/// Tries every order of steps. It keeps hashes of the worlds that it has seen.
+fn explore(world: World, kinds: &[Packet]) -> Explored {
+    let mut explored = Explored::default();
+    let hash = RandomState::new();
+    let mut seen = HashSet::from([hash.hash_one(&world)]);
+    let mut left = vec![(world, None)];
+    let mut steps: Vec<(Option<usize>, Step)> = Vec::new();
+    while let Some((world, came_by)) = left.pop() {
+        explored.worlds += 1;
+        explored.proven += usize::from(world.evidence.expires_after().is_some());
+        for step in world.steps(kinds) {
+            let mut next = world.clone();
+            if !next.take(step) {
+                continue;
             }
-            Err(()) => {
-                summary.unsafe_seed = Some(seed);
-                break;
+            explored.closed += usize::from(next.closed_at.is_some());
+            if let Err(why) = next.check(&world) {
+                let mut path = vec![step];
+                let mut at = came_by;
+                while let Some((before, step)) = at.map(|at: usize| steps[at]) {
+                    path.push(step);
+                    at = before;
+                }
+                path.reverse();
+                panic!("{why} after {path:?}: {next:#?}");
+            }
+            // After the end of the session, only replies in flight matter.
+            let is_over = next.closed_at.is_some() && next.connection.to_client.is_empty();
+            if !is_over && seen.insert(hash.hash_one(&next)) {
+                steps.push((came_by, step));
+                left.push((next, Some(steps.len() - 1)));
             }
         }
     }
-    summary
+    explored
 }
 
-/// Message between client, server and leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Message {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Packet {
     Connect,
-    /// A ping or a read: the server of the connection answers it.
-    Touch,
+    Ping,
     Sync,
-    /// An empty transaction, of which the leader does not check the owner.
+    /// An empty transaction.
     Empty,
-    Write,
-    /// A follower's answer to the leader's ping, with the timeout of the session in its table.
-    Flush(u64),
+    Create,
 }
 
-/// Packet, with the time at which the client sent it.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
-    message: Message,
-    sent: u64,
-    connection: u64,
+enum Step {
+    Tick,
+    Send(Packet),
+    /// The client connects to this server, which may follow the replaced leader.
+    Reconnect {
+        server: usize,
+        of_replaced: bool,
+    },
+    /// The server of the connection handles the next packet.
+    Serve,
+    /// The client receives the next reply.
+    Receive,
+    Flush,
+    FlushOfLastConnection,
+    Hang,
+    TakeBucket,
+    CloseSession,
+    /// Another server is elected. The connection ends, or its server does not notice.
+    Elect {
+        unnoticed: bool,
+    },
+    ServeAbandoned,
 }
 
-/// Stream that keeps its order and delays its packets.
-#[derive(Debug, Default)]
-struct Stream(VecDeque<(u64, Packet)>);
-
-impl Stream {
-    fn send(&mut self, now: u64, delay: u64, packet: Packet) {
-        let last = self.0.back().map_or(0, |(at, _)| *at);
-        self.0.push_back(((now + delay).max(last), packet));
-    }
-
-    fn receive(&mut self, now: u64) -> Option<Packet> {
-        self.0.front().filter(|(at, _)| *at <= now)?;
-        self.0.pop_front().map(|(_, packet)| packet)
-    }
-
-    /// Takes all packets of a kind out of the stream.
-    fn take(&mut self, is_taken: impl Fn(&Packet) -> bool) -> Vec<Packet> {
-        let all = std::mem::take(&mut self.0);
-        let (taken, left) = all.into_iter().partition(|(_, packet)| is_taken(packet));
-        self.0 = left;
-        let taken: VecDeque<(u64, Packet)> = taken;
-        taken.into_iter().map(|(_, packet)| packet).collect()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Server {
-    /// Timeout that this server grants now.
-    grants: u64,
-    /// Index of the server's leader in `leaders`, which may be the server itself.
-    leader: usize,
-    is_leader: bool,
-    table: Option<u64>,
-    next_flush: u64,
-    hangs_until: u64,
-    from_client: Stream,
-    /// Abandoned connect requests, which wait in sockets of their own.
-    late: Stream,
-    /// Latest connection that the server has closed.
-    closed: Option<u64>,
-    to_leader: Stream,
-    from_leader: Stream,
-    to_client: Stream,
-}
-
-/// Leader's view of the session.
-#[derive(Clone, Copy, Debug)]
+/// One leader's view of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Leader {
-    expires_at: u64,
-    /// When the leader closes the session of the bucket that it has taken.
-    closes_at: Option<u64>,
-    has_expired: bool,
-    /// Connection that owns the session.
-    owner: Option<u64>,
+    expires: u64,
+    /// When the leader took the bucket with the session.
+    taken: Option<u64>,
+    is_closed: bool,
+    owner: Option<u8>,
 }
 
 impl Leader {
-    fn new(expires_at: u64) -> Self {
-        Self { expires_at, closes_at: None, has_expired: false, owner: None }
-    }
-
-    /// Touches the session. It has no effect once the bucket was taken, and the client cannot tell.
     fn touch(&mut self, now: u64, timeout: u64) {
-        if self.closes_at.is_none() {
-            self.expires_at = now + timeout - DRIFT;
+        if self.taken.is_none() {
+            self.expires = now + timeout;
         }
     }
 }
 
-#[derive(Debug)]
-struct Schedule {
-    rng: Rng,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Connection {
+    number: u8,
+    server: usize,
+    is_accepted: bool,
+    /// Whether the server is stopped, or has closed the connection.
+    is_dead: bool,
+    /// Whether the server follows the replaced leader.
+    is_of_replaced: bool,
+    /// Timeout and time of the touch in the server's table.
+    table: Option<(u64, u64)>,
+    to_server: Vec<(Packet, u64)>,
+    to_client: Vec<(Packet, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
     now: u64,
-    base: Instant,
+    start: Instant,
     evidence: Evidence,
-    servers: Vec<Server>,
-    /// All leaders. The last one has a quorum. The earlier ones have not noticed that they were
-    /// replaced.
-    leaders: Vec<Leader>,
-    /// Timeout of the session's creation.
+    leader: Leader,
+    replaced: Option<Leader>,
+    connection: Connection,
     created_with: u64,
-    connection: u64,
-    /// Timeouts granted to the connections so far.
-    granted: BTreeMap<u64, u64>,
-    at: usize,
-    is_open: bool,
-    /// Probability of an action of the client, and of a disturbance, in each step, in thousandths.
-    eagerness: u64,
-    unrest: u64,
-    slowness: u64,
-    /// By how much an abandoned connect request may be late.
-    lateness: u64,
-    expired_at: Option<u64>,
-    latest: Option<u64>,
-    promised: Option<u64>,
+    /// Touch table entry of the last connection.
+    lingering: Option<u64>,
+    /// Number and server of a connect request whose reply nobody waits for.
+    abandoned: Option<(u8, usize)>,
+    closed_at: Option<u64>,
+    /// Whether the client does nothing before the next packet or time. Its steps and those inside the
+    /// servers have the same effect in any order.
+    is_client_done: bool,
+    left: Budget,
 }
 
-impl Schedule {
+impl World {
     #[allow(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
-    fn new(seed: u64) -> Self {
-        let mut rng = Rng::new(u128::from(seed));
-        let servers = (0..SERVERS).map(|number| Server {
-            grants: TIMEOUT - [0, 0, TIMEOUT / 4, TIMEOUT / 2][pick(&mut rng, 4)],
-            is_leader: number == 0,
-            next_flush: rng.below(FLUSH_BOUND),
-            ..Server::default()
-        });
-        let servers: Vec<Server> = servers.collect();
-        let at = pick(&mut rng, SERVERS);
-        let created_with = servers[at].grants;
+    fn new(budget: Budget, creator: usize) -> Self {
+        let (start, created_with) = (Instant::now(), budget.timeout / GRANTS[creator]);
         let mut evidence = Evidence::new();
-        let base = Instant::now();
-        evidence.handshake_sent(base);
-        evidence.handshake_accepted(Duration::from_millis(created_with), base);
-        let [flush_bound, expiry_pass, drift] =
-            [FLUSH_BOUND, EXPIRY_PASS, DRIFT].map(Duration::from_millis);
-        evidence.set_bounds(flush_bound, expiry_pass, drift);
-        evidence.quorum_agreed(base, OwnerCheck::Checked, base);
-        Self {
-            evidence,
-            servers,
-            leaders: vec![Leader { owner: Some(0), ..Leader::new(created_with - DRIFT) }],
-            created_with,
-            connection: 0,
-            granted: BTreeMap::from([(0, created_with)]),
-            at,
-            is_open: true,
-            eagerness: [10, 50, 200, 500][pick(&mut rng, 4)],
-            unrest: [0, 2, 5, 20][pick(&mut rng, 4)],
-            slowness: [1, 3, 10][pick(&mut rng, 3)],
-            lateness: [TIMEOUT, created_with * ABANDONED_TIMEOUTS][pick(&mut rng, 2)],
-            rng,
+        evidence.set_bounds(
+            duration(budget.flush_bound),
+            duration(budget.expiry_pass),
+            Duration::ZERO,
+        );
+        evidence.handshake_sent(start);
+        evidence.handshake_accepted(duration(created_with), start);
+        evidence.quorum_agreed(start, OwnerCheck::Checked, start);
+        let leader =
+            Leader { expires: created_with, taken: None, is_closed: false, owner: Some(0) };
+        let mut world = Self {
             now: 0,
-            base,
-            expired_at: None,
-            latest: None,
-            promised: None,
-        }
-    }
-
-    /// Returns the margin by which the rule was right, if the session expired.
-    fn run(mut self) -> Result<Option<u64>, ()> {
-        while self.now < TIMEOUT * 8 && self.expired_at.is_none_or(|at| self.now < at + TIMEOUT) {
-            self.now += 1;
-            self.expire();
-            for number in 0..SERVERS {
-                self.serve(number);
-            }
-            self.act();
-            self.disturb();
-            // The lease ends earlier by the drift, and by a margin, which is zero here.
-            let time = |at: Option<Instant>| {
-                let at = at.map(|at| u64::try_from((at - self.base).as_millis()).unwrap_or(0));
-                at.map(|at| at.saturating_sub(DRIFT))
-            };
-            let bound = time(self.evidence.expires_after());
-            let promised = time(self.evidence.promised(self.instant(self.now)));
-            (self.latest, self.promised) = (self.latest.max(bound), self.promised.max(promised));
-            // The lease would end later than the session.
-            let is_closed_before = |at| self.expired_at.is_some_and(|expired_at| at > expired_at);
-            let is_unsafe = [bound, self.promised].into_iter().flatten().any(is_closed_before);
-            if is_unsafe || bound < self.promised {
-                return Err(());
-            }
-        }
-        Ok(self.expired_at.map(|at| at - self.latest.unwrap_or(0).min(at)))
-    }
-
-    fn expire(&mut self) {
-        let now = self.now;
-        for leader in &mut self.leaders {
-            if leader.expires_at <= now && leader.closes_at.is_none() {
-                leader.closes_at = Some(now + self.rng.below(EXPIRY_PASS));
-            }
-            leader.has_expired |= leader.closes_at.is_some_and(|at| at <= now);
-        }
-        if self.leaders.last().is_some_and(|leader| leader.has_expired) {
-            self.expired_at.get_or_insert(now);
-        }
-    }
-
-    /// Runs one step of a server and its leader.
-    fn serve(&mut self, number: usize) {
-        let (now, delay) = (self.now, 1 + self.rng.below(self.slowness));
-        let is_current = self.servers[number].leader + 1 == self.leaders.len();
-        let server = &mut self.servers[number];
-        let leader = &mut self.leaders[server.leader];
-        while let Some(packet) = server.to_leader.receive(now) {
-            let is_answered = match packet.message {
-                Message::Flush(timeout) => {
-                    leader.touch(now, timeout);
-                    false
-                }
-                Message::Connect => {
-                    leader.owner = Some(packet.connection);
-                    leader.touch(now, self.granted[&packet.connection]);
-                    !leader.has_expired
-                }
-                Message::Write => {
-                    let is_owner = *leader.owner.get_or_insert(packet.connection);
-                    is_current && !leader.has_expired && is_owner == packet.connection
-                }
-                Message::Empty => is_current && !leader.has_expired,
-                Message::Sync | Message::Touch => !leader.has_expired,
-            };
-            if is_answered {
-                server.from_leader.send(now, delay, packet);
-            }
-        }
-        if server.hangs_until > now {
-            return;
-        }
-        // A follower that resumes first answers the leader's ping, which has waited.
-        if server.next_flush <= now && !server.is_leader {
-            if let Some(timeout) = server.table.take() {
-                let (message, sent, connection) = (Message::Flush(timeout), now, 0);
-                server.to_leader.send(now, delay, Packet { message, sent, connection });
-            }
-            server.next_flush = now + 1 + self.rng.below(FLUSH_BOUND);
-        }
-        while let Some(packet) = server.from_leader.receive(now) {
-            if Some(packet.connection) > server.closed {
-                server.to_client.send(now, delay, packet);
-            }
-        }
-        while let Some(packet) = server.late.receive(now) {
-            if now + self.slowness >= packet.sent + self.created_with * ABANDONED_TIMEOUTS {
-                continue;
-            }
-            // The server first closes the session's connection.
-            server.closed = (self.at == number).then_some(self.connection).or(server.closed);
-            self.granted.insert(packet.connection, server.grants);
-            server.to_leader.send(now, delay * u64::from(!server.is_leader), packet);
-        }
-        while let Some(packet) = server.from_client.receive(now) {
-            if Some(packet.connection) <= server.closed {
-                continue;
-            }
-            match packet.message {
-                Message::Connect => {
-                    self.granted.insert(packet.connection, server.grants);
-                }
-                _ if server.is_leader => leader.touch(now, self.granted[&packet.connection]),
-                _ => server.table = Some(self.granted[&packet.connection]),
-            }
-            match packet.message {
-                Message::Touch => server.to_client.send(now, delay, packet),
-                _ => server.to_leader.send(now, delay * u64::from(!server.is_leader), packet),
-            }
-        }
-    }
-
-    /// Runs one step of the client.
-    fn act(&mut self) {
-        while let Some(packet) = self.servers[self.at].to_client.receive(self.now) {
-            if packet.connection == self.connection {
-                self.answered(packet);
-            }
-        }
-        if self.is_open && self.rng.below(1_000) < self.eagerness {
-            let messages =
-                [Message::Touch, Message::Touch, Message::Sync, Message::Empty, Message::Write];
-            let message = messages[pick(&mut self.rng, messages.len())];
-            self.send(message);
-        }
-    }
-
-    fn answered(&mut self, packet: Packet) {
-        let (sent, now) = (self.instant(packet.sent), self.instant(self.now));
-        match packet.message {
-            Message::Connect => {
-                let timeout = Duration::from_millis(self.granted[&packet.connection]);
-                self.evidence.handshake_accepted(timeout, now);
-                self.is_open = true;
-                return;
-            }
-            Message::Sync => self.evidence.leader_answered(sent, now),
-            Message::Empty => self.evidence.quorum_agreed(sent, OwnerCheck::Unchecked, now),
-            Message::Write => self.evidence.quorum_agreed(sent, OwnerCheck::Checked, now),
-            Message::Touch | Message::Flush(_) => {}
-        }
-        self.evidence.touch_answered(sent, now);
-    }
-
-    fn send(&mut self, message: Message) {
-        let delay = 1 + self.rng.below(self.slowness);
-        let packet = Packet { message, sent: self.now, connection: self.connection };
-        self.servers[self.at].from_client.send(self.now, delay, packet);
-    }
-
-    fn disturb(&mut self) {
-        if self.rng.below(1_000) >= self.unrest {
-            return;
-        }
-        match self.rng.below(5) {
-            0 => self.reconnect(),
-            1 => {
-                let number = pick(&mut self.rng, SERVERS);
-                self.servers[number].hangs_until = self.now + self.rng.below(TIMEOUT);
-            }
-            2 => self.elect(),
-            3 => {
-                let number = pick(&mut self.rng, SERVERS);
-                self.servers[number].grants = TIMEOUT - [0, TIMEOUT / 2][pick(&mut self.rng, 2)];
-            }
-            _ => self.rejoin(),
-        }
-    }
-
-    fn reconnect(&mut self) {
-        let now = self.instant(self.now);
-        for server in &mut self.servers {
-            let delay = self.rng.below(self.lateness);
-            let is_connect = |packet: &Packet| packet.message == Message::Connect;
-            for packet in server.from_client.take(is_connect) {
-                server.late.send(self.now, delay, packet);
-            }
-        }
-        self.connection += 1;
-        self.is_open = false;
-        self.at = pick(&mut self.rng, SERVERS);
-        self.servers[self.at].to_client = Stream::default();
-        self.evidence.handshake_sent(now);
-        self.send(Message::Connect);
-    }
-
-    /// Elects a new leader for all servers, or for all but one. The server that is left out does
-    /// not notice.
-    fn elect(&mut self) {
-        let (elected, left) = (pick(&mut self.rng, SERVERS), pick(&mut self.rng, SERVERS));
-        let has_expired = self.leaders.last().is_some_and(|leader| leader.has_expired);
-        let expires_at = self.now + self.created_with - DRIFT;
-        let closes_at = has_expired.then_some(self.now);
-        self.leaders.push(Leader { has_expired, closes_at, ..Leader::new(expires_at) });
-        for number in (0..SERVERS).filter(|number| *number != left || left == elected) {
-            self.follow_last(number);
-            self.servers[number].is_leader = number == elected;
-        }
-    }
-
-    /// Connects a server that was left out to the current leader.
-    fn rejoin(&mut self) {
-        let number = pick(&mut self.rng, SERVERS);
-        if self.servers[number].leader + 1 < self.leaders.len() {
-            self.follow_last(number);
-            self.servers[number].is_leader = false;
-        }
-    }
-
-    /// Connects a server to the current leader. The server drops its clients and all pending
-    /// packets.
-    fn follow_last(&mut self, number: usize) {
-        let server = &mut self.servers[number];
-        *server = Server {
-            grants: server.grants,
-            leader: self.leaders.len() - 1,
-            next_flush: self.now + self.rng.below(FLUSH_BOUND),
-            ..Server::default()
+            start,
+            evidence,
+            leader,
+            replaced: None,
+            connection: Connection::new(0, creator),
+            created_with,
+            lingering: None,
+            abandoned: None,
+            closed_at: None,
+            is_client_done: false,
+            left: budget,
         };
-        if self.at == number {
-            self.reconnect();
+        world.connection.is_accepted = true;
+        world
+    }
+
+    /// Returns the steps that may be possible.
+    fn steps(&self, kinds: &[Packet]) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut add = |is_possible: bool, step| steps.extend(is_possible.then_some(step));
+        let connection = &self.connection;
+        let (asks, replies) = (!connection.to_server.is_empty(), !connection.to_client.is_empty());
+        add(true, Step::Tick);
+        add(replies && !self.is_client_done, Step::Receive);
+        if self.closed_at.is_some() {
+            // Only replies in flight matter.
+            return if replies { steps } else { Vec::new() };
         }
+        add(asks, Step::Serve);
+        add(connection.table.is_some(), Step::Flush);
+        add(self.lingering.is_some(), Step::FlushOfLastConnection);
+        // To hang earlier has the same effect as to be idle until then.
+        add(self.must_flush(), Step::Hang);
+        add(self.leader.taken.is_none() && self.leader.expires <= self.now, Step::TakeBucket);
+        add(self.leader.taken.is_some(), Step::CloseSession);
+        add(self.abandoned.is_some(), Step::ServeAbandoned);
+        let sends = connection.is_accepted && !connection.is_dead && !asks && !replies;
+        let sends = sends && !self.is_client_done;
+        for packet in kinds {
+            add(sends && self.left.packets > 0, Step::Send(*packet));
+        }
+        if let Some(server) = self.left.reconnects.first() {
+            for of_replaced in [false, true] {
+                let is_possible = !of_replaced || self.replaced.is_some();
+                add(
+                    !self.is_client_done && is_possible,
+                    Step::Reconnect { server: *server, of_replaced },
+                );
+            }
+        }
+        for unnoticed in [true, false] {
+            add(self.left.elections > 0, Step::Elect { unnoticed });
+        }
+        steps
+    }
+
+    /// Takes a step. Returns false if it is not possible.
+    fn take(&mut self, step: Step) -> bool {
+        let is_possible = match step {
+            Step::Tick => self.tick(),
+            Step::Send(packet) => self.send(packet),
+            Step::Reconnect { server, of_replaced } => self.reconnect(server, of_replaced),
+            Step::Serve => self.serve(),
+            Step::Receive => self.receive(),
+            Step::Flush => self.flush(),
+            Step::FlushOfLastConnection => {
+                let timeout = self.lingering.take();
+                timeout.is_some_and(|timeout| self.touch_at_leader(timeout))
+            }
+            Step::Hang => {
+                let can_hang = !self.connection.is_dead;
+                (self.connection.is_dead, self.connection.table) = (true, None);
+                self.connection.to_server.clear();
+                can_hang
+            }
+            Step::TakeBucket => {
+                self.leader.taken = Some(self.now);
+                true
+            }
+            Step::CloseSession => {
+                self.leader.is_closed = true;
+                self.closed_at = Some(self.now);
+                true
+            }
+            Step::Elect { unnoticed } => self.elect(unnoticed),
+            Step::ServeAbandoned => self.serve_abandoned(),
+        };
+        self.is_client_done = !matches!(
+            step,
+            Step::Tick | Step::Serve | Step::Send(_) | Step::Receive | Step::Reconnect { .. }
+        );
+        is_possible
+    }
+
+    /// Checks a world against the one before it.
+    fn check(&self, before: &Self) -> Result<(), &'static str> {
+        let bound = self.evidence.expires_after();
+        let promised = before.evidence.promised(self.instant(self.now));
+        match self.closed_at {
+            Some(at) if bound > Some(self.instant(at)) => {
+                Err("the session is closed before the bound")
+            }
+            _ if bound < promised => Err("a promise is taken back"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets time pass, unless something must happen before.
+    fn tick(&mut self) -> bool {
+        let must_close = |leader: &Leader| {
+            let is_last_moment = |taken| taken + self.left.expiry_pass <= self.now + 1;
+            !leader.is_closed && leader.taken.is_some_and(is_last_moment)
+        };
+        if must_close(&self.leader) || self.must_flush() || self.now >= self.left.until {
+            return false;
+        }
+        self.now += 1;
+        true
+    }
+
+    fn must_flush(&self) -> bool {
+        let last = self.connection.table.map(|(_, at)| at + self.left.flush_bound);
+        last.is_some_and(|last| last <= self.now + 1)
+    }
+
+    fn send(&mut self, packet: Packet) -> bool {
+        self.left.packets -= 1;
+        self.connection.to_server.push((packet, self.now));
+        true
+    }
+
+    fn reconnect(&mut self, server: usize, of_replaced: bool) -> bool {
+        self.left.reconnects = &self.left.reconnects[1..];
+        let number = self.connection.number + 1;
+        let last = std::mem::replace(&mut self.connection, Connection::new(number, server));
+        self.connection.is_of_replaced = of_replaced;
+        let sent_connect =
+            last.to_server.first().is_some_and(|(packet, ..)| *packet == Packet::Connect);
+        if sent_connect && !last.is_dead {
+            self.abandoned = Some((last.number, last.server));
+        }
+        if !last.is_of_replaced {
+            self.lingering = last.table.map(|(timeout, _)| timeout).or(self.lingering);
+        }
+        self.evidence.handshake_sent(self.instant(self.now));
+        self.connection.to_server.push((Packet::Connect, self.now));
+        true
+    }
+
+    fn leader_of_connection(&mut self) -> Option<&mut Leader> {
+        if self.connection.is_of_replaced { self.replaced.as_mut() } else { Some(&mut self.leader) }
+    }
+
+    fn touch_at_leader(&mut self, timeout: u64) -> bool {
+        let now = self.now;
+        if !self.leader.is_closed {
+            self.leader.touch(now, timeout);
+        }
+        true
+    }
+
+    fn flush(&mut self) -> bool {
+        let now = self.now;
+        let Some((timeout, _)) = self.connection.table.take() else { return false };
+        if let Some(leader) = self.leader_of_connection().filter(|leader| !leader.is_closed) {
+            leader.touch(now, timeout);
+        }
+        true
+    }
+
+    /// Handles a packet at the server of the connection and, if it forwards it, at the leader.
+    fn serve(&mut self) -> bool {
+        let (now, number, server) = (self.now, self.connection.number, self.connection.server);
+        if self.connection.is_dead || self.connection.to_server.is_empty() {
+            return false;
+        }
+        let (packet, sent) = self.connection.to_server.remove(0);
+        let is_of_replaced = self.connection.is_of_replaced;
+        if packet != Packet::Connect && server != LEADER {
+            let since = self.connection.table.map_or(now, |(_, at)| at);
+            self.connection.table = Some((self.grants(server), since));
+        }
+        let timeout = self.grants(server);
+        let Some(leader) = self.leader_of_connection() else { return false };
+        if leader.is_closed {
+            self.connection.is_dead = true;
+            return true;
+        }
+        if packet == Packet::Connect || server == LEADER {
+            leader.touch(now, timeout);
+        }
+        let is_answered = match packet {
+            Packet::Connect => {
+                leader.owner = Some(number);
+                true
+            }
+            Packet::Ping | Packet::Sync => true,
+            Packet::Empty => !is_of_replaced,
+            Packet::Create => !is_of_replaced && leader.owner.is_none_or(|owner| owner == number),
+        };
+        if is_answered {
+            self.connection.to_client.push((packet, sent));
+        }
+        true
+    }
+
+    fn receive(&mut self) -> bool {
+        if self.connection.to_client.is_empty() {
+            return false;
+        }
+        let (packet, sent) = self.connection.to_client.remove(0);
+        let (sent, now) = (self.instant(sent), self.instant(self.now));
+        if packet != Packet::Connect {
+            self.evidence.touch_answered(sent, now);
+        }
+        match packet {
+            Packet::Connect => {
+                let timeout = duration(self.grants(self.connection.server));
+                self.evidence.handshake_accepted(timeout, now);
+                self.connection.is_accepted = true;
+            }
+            Packet::Ping => {}
+            Packet::Sync => self.evidence.leader_answered(sent, now),
+            Packet::Empty => self.evidence.quorum_agreed(sent, OwnerCheck::Unchecked, now),
+            Packet::Create => self.evidence.quorum_agreed(sent, OwnerCheck::Checked, now),
+        }
+        true
+    }
+
+    fn elect(&mut self, unnoticed: bool) -> bool {
+        self.left.elections -= 1;
+        let expires = self.now + self.created_with;
+        let leader = Leader { expires, taken: None, is_closed: false, owner: None };
+        self.replaced = Some(std::mem::replace(&mut self.leader, leader));
+        self.lingering = None;
+        if unnoticed {
+            self.connection.is_of_replaced = true;
+        } else {
+            (self.connection.is_dead, self.connection.table) = (true, None);
+            self.connection.to_server.clear();
+        }
+        true
+    }
+
+    /// Processes a connect request late. Its server first closes an older connection of the session.
+    fn serve_abandoned(&mut self) -> bool {
+        let Some((number, server)) = self.abandoned.take() else { return false };
+        if self.connection.server == server && self.connection.is_accepted {
+            self.connection.is_dead = true;
+            self.connection.to_server.clear();
+        }
+        let timeout = self.grants(server);
+        self.leader.touch(self.now, timeout);
+        self.leader.owner = Some(number);
+        true
+    }
+
+    fn grants(&self, server: usize) -> u64 {
+        self.left.timeout / GRANTS[server]
     }
 
     fn instant(&self, at: u64) -> Instant {
-        self.base + Duration::from_millis(at)
+        self.start + duration(at)
     }
 }
 
-fn pick(rng: &mut Rng, count: usize) -> usize {
-    let below = rng.below(u64::try_from(count).unwrap_or(1));
-    usize::try_from(below).unwrap_or(0)
+impl Connection {
+    fn new(number: u8, server: usize) -> Self {
+        Self {
+            number,
+            server,
+            is_accepted: false,
+            is_dead: false,
+            is_of_replaced: false,
+            table: None,
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+        }
+    }
+}
+
+fn duration(time: u64) -> Duration {
+    Duration::from_millis(time)
 }

@@ -163,25 +163,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_found_by_xid_in_any_order_and_once() {
-        let mut table = Inflight::new();
-        for n in 1..=5 {
-            assert_eq!(table.next_xid(), n);
-            table.push(n);
-        }
-        assert_eq!(table.take(3), Some(3));
-        assert_eq!(table.take(3), None);
-        assert_eq!(table.take(1), Some(1));
-        assert_eq!(table.take(9), None);
-        assert_eq!(table.take(0), None);
-        assert_eq!(table.take(-2), None);
-        assert_eq!(table.take(2), Some(2));
-        assert_eq!(table.len(), 2);
-        assert_eq!(table.drain().collect::<Vec<_>>(), [4, 5]);
-        assert_eq!(table.next_xid(), 6);
-    }
-
-    #[test]
     fn xids_wrap_before_the_reserved_numbers() {
         let mut table = Inflight::new();
         table.next_xid = i32::MAX - 2;

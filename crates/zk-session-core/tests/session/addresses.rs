@@ -1,26 +1,28 @@
 //! One host name of several servers: what is known of a server belongs to its address.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use proto::{ConnectResponse, OpCode, SessionId};
 use zk_session_core::limits::ADDRESSES_MAX;
-use zk_session_core::{DisconnectReason, Host, ProbeAnswer, SessionEnd, TlsFailure};
 
-use crate::harness::{Seen, T, Wire, World, ms};
-use crate::script::acceptance;
+use crate::harness::prelude::*;
+use crate::read_only::{open as open_read_only, probed, probes};
 
 pub(crate) fn address(n: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, n], 2181))
 }
 
-fn ip(n: u8) -> IpAddr {
-    address(n).ip()
+fn both() -> [SocketAddr; 2] {
+    [address(1), address(2)]
 }
 
 /// Returns a session whose only host has the name `zk`.
 fn world(seed: u128) -> World {
+    world_of(&["zk"], seed)
+}
+
+fn world_of(names: &[&str], seed: u128) -> World {
     let mut world = World::with(|settings| {
-        settings.hosts = vec![Host::new("zk", 2181)];
+        settings.hosts = names.iter().map(|name| Host::new(*name, 2181)).collect();
         settings.allow_read_only = true;
         settings.seed = seed;
     });
@@ -30,114 +32,79 @@ fn world(seed: u128) -> World {
 
 /// Advances to the next attempt, and resolves the name. Returns the addresses that are to be tried.
 fn resolve(world: &mut World, found: &[SocketAddr]) -> Vec<SocketAddr> {
-    wait_for_attempt(world);
+    world.advance_to_attempt();
     world.session.handle_resolved(found.to_vec());
     world.settle();
-    let is_attempt = |seen: &Seen| match seen {
-        Seen::Connect(host) => Some(host.addresses().to_vec()),
-        _ => None,
-    };
-    world.log.iter().rev().find_map(|(_, seen)| is_attempt(seen)).unwrap()
+    world.attempts().pop().unwrap().1.addresses().to_vec()
 }
 
-fn wait_for_attempt(world: &mut World) {
-    world.tick();
-    while world.wire != Wire::Asked {
-        world.advance_to_deadline();
-    }
+/// Lets one of the addresses accept the next attempt. Returns it.
+fn reach_nth(world: &mut World, found: &[SocketAddr], n: usize) -> SocketAddr {
+    let order = resolve(world, found);
+    world.session.handle_accepted(Some(order[n].ip()));
+    world.open();
+    order[n]
 }
 
 /// Lets the first of the addresses accept the next attempt. Returns it.
 pub(crate) fn reach(world: &mut World, found: &[SocketAddr]) -> SocketAddr {
-    let first = resolve(world, found)[0];
-    world.session.handle_accepted(Some(first.ip()));
-    world.open();
-    first
+    reach_nth(world, found, 0)
 }
 
-/// No address accepts a connection.
-fn refuse(world: &mut World) {
-    world.cut_for(DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused));
-}
-
-/// Returns the first server that was probed for writes.
-fn probed(world: &World) -> Host {
-    let probe = |seen: &Seen| match seen {
-        Seen::Probe(host) => Some(host.clone()),
-        _ => None,
-    };
-    world.log.iter().find_map(|(_, seen)| probe(seen)).expect("the name has another server")
-}
-
-fn read_only() -> ConnectResponse {
-    let session_id = SessionId(0x2_0000_0009);
-    ConnectResponse { session_id, read_only: Some(true), ..acceptance(6000) }
+/// Serves the session for a while, and loses the connection.
+fn serve(world: &mut World) {
+    world.respond(&acceptance(6000));
+    world.advance(ms(2000));
+    world.cut();
 }
 
 #[test]
-fn read_only_session_probes_the_other_address_of_its_name() {
+fn read_only_session_moves_to_the_writable_address_of_its_name() {
     for seed in 0..8 {
         let mut world = world(seed);
-        let first = reach(&mut world, &[address(1), address(2)]);
-        world.respond(&read_only());
+        let first = resolve(&mut world, &both())[0];
+        world.session.handle_accepted(Some(first.ip()));
+        open_read_only(&mut world);
         assert!(world.session.is_read_only());
         world.advance(T);
-        let probed = probed(&world);
-        let [other] = *probed.addresses() else { panic!("{:?}", probed.addresses()) };
-        assert_ne!(other, first);
-        world.session.handle_probed(world.instant(), &probed, ProbeAnswer::ReadWrite);
-        world.settle();
-        assert_eq!(reach(&mut world, &[address(1), address(2)]), other);
-        world.respond(&acceptance(6000));
+        let (_, other) = probes(&world).swap_remove(0);
+        assert!(other.addresses().len() == 1 && other.addresses()[0] != first);
+        probed(&mut world, &other, ProbeAnswer::ReadWrite);
+        assert_eq!(resolve(&mut world, &both()), other.addresses(), "and no other beside it");
+        world.bring_up();
         assert!(!world.session.is_read_only());
-        world.finish();
     }
 }
 
 #[test]
 fn address_of_a_server_that_closes_or_hangs_waits_for_others() {
-    for hangs in [false, true] {
-        for seed in 0..8 {
-            let mut world = world(seed);
-            let all = [address(1), address(2), address(3)];
-            let first = reach(&mut world, &all);
-            if hangs {
-                world.advance(T / 2);
-            } else {
-                world.cut();
-            }
-            let order = resolve(&mut world, &all);
-            assert!(order.len() == 2 && !order.contains(&first), "{order:?}, {first}");
-            world.finish();
+    for (hangs, seed) in (0..8).flat_map(|seed| [(false, seed), (true, seed)]) {
+        let mut world = world(seed);
+        let all = [address(1), address(2), address(3)];
+        let first = reach(&mut world, &all);
+        if hangs {
+            world.advance(T / 2);
+        } else {
+            world.cut();
         }
+        let order = resolve(&mut world, &[all[2], all[1], all[0]]); // in another order
+        assert!(order.len() == 2 && !order.contains(&first), "{order:?}, {first}");
+        world.cut_for(unreachable());
+        assert_eq!(resolve(&mut world, &[address(4)]), [address(4)], "the others left the name");
     }
 }
 
 #[test]
 fn address_that_serves_is_preferred_to_one_that_closes() {
-    let found = [address(1), address(2)];
-    let serve = |world: &mut World| {
-        world.respond(&acceptance(6000));
-        world.advance(ms(2000));
-        world.cut();
-    };
     let mut world = world(1);
-    let serves = reach(&mut world, &found);
+    let serves = reach(&mut world, &both());
     serve(&mut world);
-    assert_ne!(reach(&mut world, &found), serves, "it was not tried yet");
+    assert_ne!(reach(&mut world, &both()), serves, "it was not tried yet");
     world.cut();
     for _ in 0..4 {
-        assert_eq!(reach(&mut world, &found), serves);
+        assert_eq!(reach(&mut world, &both()), serves);
         serve(&mut world);
     }
-    world.finish();
-}
-
-fn of_two_names(seed: u128) -> World {
-    World::with(|settings| {
-        settings.hosts = vec![Host::new("a", 1), Host::new("b", 1)];
-        settings.seed = seed;
-    })
 }
 
 fn name_tried(world: &World) -> String {
@@ -148,43 +115,24 @@ fn name_tried(world: &World) -> String {
 #[test]
 fn name_without_an_open_port_gives_its_turn_to_another_name() {
     for seed in 0..8 {
-        let mut world = of_two_names(seed);
+        let mut world = world_of(&["a", "b"], seed);
         resolve(&mut world, &[address(1), address(2), address(3)]);
         let first = name_tried(&world);
-        refuse(&mut world);
+        world.cut_for(unreachable());
         resolve(&mut world, &[address(4)]);
         assert_ne!(name_tried(&world), first);
-        world.finish();
     }
-}
-
-#[test]
-fn memory_of_an_address_survives_another_lookup() {
-    let mut world = world(1);
-    let slow = reach(&mut world, &[address(1), address(2)]);
-    world.cut();
-    // The answer has another order, and a new server.
-    let order = resolve(&mut world, &[address(3), address(2), address(1)]);
-    assert!(order.len() == 2 && !order.contains(&slow), "{order:?}");
-    // A server that left the name is not tried.
-    refuse(&mut world);
-    let order = resolve(&mut world, &[address(3)]);
-    assert_eq!(order, [address(3)]);
-    world.finish();
 }
 
 /// The address that never accepts a connection is no reason to try its name again and again.
 #[test]
 fn name_whose_working_server_closes_gives_its_turn_to_others() {
     for seed in 0..8 {
-        let mut world = of_two_names(seed);
+        let mut world = world_of(&["a", "b"], seed);
         let mut names = Vec::new();
         for _ in 0..12 {
-            wait_for_attempt(&mut world);
-            let found = match &*name_tried(&world) {
-                "a" => vec![address(1), address(2)],
-                _ => vec![address(3)],
-            };
+            world.advance_to_attempt();
+            let found = if name_tried(&world) == "a" { both().to_vec() } else { vec![address(3)] };
             let order = resolve(&mut world, &found);
             world.session.handle_accepted(order.iter().max().map(SocketAddr::ip));
             world.open();
@@ -195,62 +143,36 @@ fn name_whose_working_server_closes_gives_its_turn_to_others() {
             let lasts = names[6..].iter().filter(|tried| *tried == name).count();
             assert!(lasts >= 2, "seed {seed}: {names:?}");
         }
-        world.finish();
     }
 }
 
 /// Otherwise each reconnect waits for an address that drops packets.
 #[test]
 fn address_that_was_passed_over_is_not_tried_first_again() {
-    let found = [address(1), address(2)];
     let mut world = world(1);
-    let order = resolve(&mut world, &found);
-    world.session.handle_accepted(Some(order[1].ip()));
-    world.open();
-    world.respond(&acceptance(6000));
-    world.advance(ms(2000));
-    world.cut();
-    assert_eq!(resolve(&mut world, &found), [order[1]]);
-    world.finish();
+    let reached = reach_nth(&mut world, &both(), 1);
+    serve(&mut world);
+    assert_eq!(resolve(&mut world, &both()), [reached]);
 }
 
 /// For example `localhost`, of which a server listens on one address.
 #[test]
 fn address_that_was_passed_over_hides_no_refusal() {
     let mut world = crate::sasl::world_of(1);
-    let order = resolve(&mut world, &[address(1), address(2)]);
-    world.session.handle_accepted(Some(order[1].ip()));
-    world.open();
+    reach_nth(&mut world, &both(), 1);
     world.respond(&acceptance(30_000));
     crate::sasl::reject(&mut world);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
 }
 
 /// Its answers and its TLS handshake are of one server.
 #[test]
 fn failure_behind_a_connection_is_that_of_one_address() {
     let mut world = world(1);
-    let first = resolve(&mut world, &[address(1), address(2)]);
+    let first = resolve(&mut world, &both());
     world.cut_for(DisconnectReason::Tls(TlsFailure::UnknownIssuer));
-    let next = resolve(&mut world, &[address(1), address(2)]);
-    assert_eq!(next, [first[1]]);
+    assert_eq!(resolve(&mut world, &both()), [first[1]]);
     assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::Refused(_))));
-    world.finish();
-}
-
-#[test]
-fn server_left_for_a_writable_one_is_not_tried_beside_it() {
-    let mut world = world(1);
-    let found = [address(1), address(2)];
-    reach(&mut world, &found);
-    world.respond(&read_only());
-    world.advance(T);
-    let probed = probed(&world);
-    world.session.handle_probed(world.instant(), &probed, ProbeAnswer::ReadWrite);
-    world.settle();
-    assert_eq!(resolve(&mut world, &found), probed.addresses());
-    world.finish();
 }
 
 /// As behind a translation of addresses.
@@ -260,15 +182,13 @@ fn servers_of_one_address_are_told_by_their_order() {
     let mut world = world(1);
     let first = reach(&mut world, &ports);
     world.cut();
-    let second = reach(&mut world, &ports);
-    assert_ne!(first, second);
-    world.finish();
+    assert_ne!(reach(&mut world, &ports), first);
 }
 
 #[test]
 fn two_server_lists_in_a_row_keep_the_connection_known() {
     let mut world = world(1);
-    reach(&mut world, &[address(1), address(2)]);
+    reach(&mut world, &both());
     world.respond(&acceptance(6000));
     let here = Host::new("zk", 2181);
     world.session.update_servers(world.instant(), vec![Host::new("new", 1)]);
@@ -277,9 +197,8 @@ fn two_server_lists_in_a_row_keep_the_connection_known() {
     world.settle();
     world.tick();
     if world.session.is_connected() {
-        assert_eq!(world.session.stats(world.instant()).connected_to, Some(here));
+        assert_eq!(world.stats().connected_to, Some(here));
     }
-    world.finish();
 }
 
 #[test]
@@ -287,32 +206,29 @@ fn addresses_of_a_name_are_limited_and_failed_ones_give_way() {
     let mut world = world(1);
     let many: Vec<SocketAddr> = (1..=200).map(address).collect();
     let first = resolve(&mut world, &many);
-    assert_eq!(first.len(), ADDRESSES_MAX);
-    refuse(&mut world);
+    world.cut_for(unreachable());
     let second = resolve(&mut world, &many);
-    assert_eq!(second.len(), ADDRESSES_MAX);
+    assert_eq!([first.len(), second.len()], [ADDRESSES_MAX; 2]);
     assert!(second[1..].iter().all(|it| !first.contains(it)), "{second:?}, {first:?}");
-    world.finish();
 }
 
 #[test]
 fn server_list_keeps_what_is_known_of_addresses() {
     let mut world = world(1);
-    let found = [address(1), address(2)];
-    let first = reach(&mut world, &found);
+    let first = reach(&mut world, &both());
     world.cut();
-    let other = reach(&mut world, &found);
+    let other = reach(&mut world, &both());
+    assert_ne!(first, other);
     world.respond(&acceptance(6000));
-    assert_eq!(world.session.servers(), [Host::new("zk", 2181)], "named once");
-    world.session.update_servers(world.instant(), vec![Host::new("zk", 2181)]);
+    let list = vec![Host::new("zk", 2181)];
+    assert_eq!(world.session.servers(), list, "named once");
+    world.session.update_servers(world.instant(), list.clone());
     world.settle();
     assert!(world.session.is_connected());
-    assert_eq!(world.session.stats(world.instant()).connected_to, Some(Host::new("zk", 2181)));
+    assert_eq!(world.stats().connected_to, Some(list[0].clone()));
     world.advance(ms(2000));
     world.cut();
-    assert_eq!(resolve(&mut world, &found)[0], other, "a close after a while is no fault");
-    assert_ne!(first, other);
-    world.finish();
+    assert_eq!(resolve(&mut world, &both())[0], other, "a close after a while is no fault");
 }
 
 #[test]
@@ -322,7 +238,7 @@ fn late_answer_of_the_resolver_changes_nothing() {
     let attempts = world.attempts().len();
     world.session.handle_resolved(vec![address(2)]);
     world.settle();
-    world.session.handle_accepted(Some(ip(2)));
+    world.session.handle_accepted(Some(address(2).ip()));
     assert_eq!(world.attempts().len(), attempts);
     world.respond(&acceptance(6000));
     assert!(world.session.is_connected());
@@ -330,5 +246,4 @@ fn late_answer_of_the_resolver_changes_nothing() {
     world.session.handle_resolved(vec![address(2)]);
     world.settle();
     assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
-    world.finish();
 }

@@ -1,28 +1,26 @@
 //! Closing of the session by the client.
 
-use std::time::Duration;
+use zk_session_core::limits::CLOSE_TIMEOUT;
 
-use proto::{ChildList, ChildrenReply, ErrorCode, OpCode, SessionId, Stat, Zxid};
-use zk_session_core::{Outcome, SessionEnd, SessionEvent};
+use crate::clean_up::list;
+use crate::harness::prelude::*;
 
-use crate::harness::{Seen, Servers, World, ended, get, ms};
-use crate::script::rejection;
+const CLOSED: Option<SessionEnd> = Some(SessionEnd::Closed);
 
 #[test]
 fn close_completes_after_earlier_requests_are_answered() {
     let mut world = World::up();
     let create = world.create("/a");
     world.close();
-    let first = world.take(OpCode::Create2);
-    let last = world.take(OpCode::CloseSession);
-    assert_eq!(world.ops(), []);
-    world.serve(&first);
+    world.close(); // has no effect
+    assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
+    world.serve_next(OpCode::Create2);
     assert!(world.is_ok(create));
-    assert_eq!(world.session.end_reason(), None);
-    world.answer(&last, Zxid(9), ErrorCode::OK, &());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
-    world.finish();
+    assert_eq!(world.end(), None);
+    world.accept(OpCode::CloseSession);
+    assert_eq!(world.end(), CLOSED);
+    world.close();
+    assert!(matches!(world.events()[1..], [SessionEvent::Closed { .. }]));
 }
 
 #[test]
@@ -30,20 +28,16 @@ fn requests_after_close_are_rejected() {
     let mut world = World::up();
     world.close();
     let refused = (ended(SessionEnd::Closed), Outcome::NotApplied);
-    assert_eq!(world.try_submit(&get("/a", false), None), Err(refused.clone()));
-    let to = world.number();
-    let late = world.session.delete_guaranteed(world.instant(), "/b", Some(to.into()));
-    assert_eq!(late, Err(refused.clone()));
-    assert_eq!(
-        world.session.delete_protected_guaranteed(world.instant(), "/b", "x"),
-        Err(refused.clone())
-    );
-    let to = world.number();
-    let late = world.session.add_credential(world.instant(), "s", "x".into(), to);
-    assert_eq!(late, Err(refused));
-    world.settle();
+    let sweep = world.session.delete_protected_guaranteed(world.instant(), "/b", "x");
+    for result in [
+        world.try_submit(&get("/a", false), None).map(drop),
+        world.try_delete_guaranteed("/b").map(drop),
+        world.try_auth("s", "x".into()).map(drop),
+        sweep,
+    ] {
+        assert_eq!(result, Err(refused.clone()));
+    }
     assert_eq!(world.ops(), [OpCode::CloseSession]);
-    world.finish();
 }
 
 /// Clean-up that needs an answer before its next request is sent completely before the close.
@@ -52,84 +46,55 @@ fn requests_after_close_are_rejected() {
 fn multi_step_clean_up_is_sent_before_close() {
     let mut world = World::up();
     world.sweep("/p", "_c_1");
-    let sync = world.take(OpCode::Sync);
-    world.answer(&sync, Zxid(9), ErrorCode::OK, &());
-    let list = world.take(OpCode::GetChildren2);
     world.close();
-    assert_eq!(world.ops(), []);
-    let children = ChildList::from_names(["_c_1-a", "_c_2-b"]);
-    let reply = ChildrenReply { children, stat: Stat::default() };
-    world.answer(&list, Zxid(9), ErrorCode::OK, &reply);
-    let delete = world.take(OpCode::Delete);
-    assert_eq!(delete.path(), "/p/_c_1-a");
-    let last = world.take(OpCode::CloseSession);
-    world.answer(&delete, Zxid(9), ErrorCode::OK, &());
-    world.answer(&last, Zxid(9), ErrorCode::OK, &());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    world.finish();
+    assert_eq!(world.ops(), [OpCode::Sync, OpCode::GetChildren2]);
+    list(&mut world, &["_c_1-a", "_c_2-b"]);
+    assert_eq!(world.frames[0].path(), "/p/_c_1-a");
+    world.accept(OpCode::Delete);
+    world.accept(OpCode::CloseSession);
+    assert_eq!(world.end(), CLOSED);
 }
 
 #[test]
 fn clean_up_delays_close_for_at_most_half_the_close_timeout() {
-    let mut world = World::with(|settings| settings.close_timeout = ms(6000));
-    world.bring_up();
+    let limit = ms(6000);
+    let mut world = World::up_with(|settings| settings.close_timeout = limit);
     world.delete_guaranteed("/a");
     for _ in 0..2 {
-        let frame = world.take(OpCode::Delete);
-        world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
+        world.reject(OpCode::Delete, ErrorCode::THROTTLED_OP);
         world.close(); // a repeated close has no effect
         world.advance(ms(1200));
     }
     let frame = world.take(OpCode::Delete);
-    world.advance_to(ms(3000));
-    assert_eq!(world.ops(), [OpCode::CloseSession]);
+    assert_eq!(world.advance_to_next(OpCode::CloseSession), limit / 2);
     world.answer(&frame, Zxid(9), ErrorCode::THROTTLED_OP, &());
     world.advance(ms(1200));
     assert_eq!(world.ops(), [OpCode::CloseSession]);
-    world.advance_to(ms(6000));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    world.finish();
+    assert_eq!((world.advance_to_end(), world.end()), (limit, CLOSED));
 }
 
 #[test]
 fn close_is_sent_when_connected_even_with_zero_timeout() {
-    let mut world = World::with(|settings| settings.close_timeout = Duration::ZERO);
-    world.bring_up();
+    let mut world = World::up_with(|settings| settings.close_timeout = Duration::ZERO);
     world.close();
     world.tick(); // as the driver does: timeouts first, then writes
     assert_eq!(world.ops(), [OpCode::CloseSession]);
-    world.finish();
 }
 
 /// A server that sends a reply after the close request and then falls silent is left like any
 /// silent server. The deadline for this must not stay in the past.
 #[test]
 fn server_that_falls_silent_during_close_is_left() {
-    let mut world = World::with(|settings| settings.close_timeout = ms(60_000));
-    world.bring_up();
+    let mut world = World::up_with(|settings| settings.close_timeout = ms(60_000));
     world.create("/a");
     world.close();
-    let create = world.take(OpCode::Create2);
-    world.serve(&create);
+    world.serve_next(OpCode::Create2);
     let due = world.advance_to_deadline();
     world.settle();
     assert!(world.deadline() > Some(due), "{:?} at {due:?}", world.deadline());
     assert!(matches!(world.events().pop(), Some(SessionEvent::Suspended { .. })));
     world.bring_up();
-    assert_eq!(world.ops(), [OpCode::CloseSession]);
-}
-
-#[test]
-fn second_close_has_no_effect() {
-    let mut world = World::up();
-    world.close();
-    world.close();
-    assert_eq!(world.ops(), [OpCode::CloseSession]);
-    let frame = world.take(OpCode::CloseSession);
-    world.answer(&frame, Zxid(9), ErrorCode::OK, &());
-    world.close();
-    assert_eq!(world.events().len(), 2);
-    world.finish();
+    assert_eq!(world.ops(), [OpCode::CloseSession], "repeated");
 }
 
 #[test]
@@ -139,27 +104,24 @@ fn close_before_the_first_connection_ends_at_once() {
     world.close();
     assert_eq!(*world.failure(queued), (ended(SessionEnd::Closed), Outcome::NotApplied));
     assert_eq!(world.events(), [SessionEvent::Closed { session_id: SessionId::NONE }]);
-    world.finish();
 }
 
 #[test]
 fn close_during_the_first_handshake_waits_for_its_reply() {
-    let mut world = World::new();
-    let queued = world.create("/a");
-    world.open();
-    world.close();
-    assert_eq!(world.session.end_reason(), None, "the server may have made it already");
-    world.respond(&crate::script::acceptance(6000));
-    assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
-    assert_eq!(world.reply(queued), None);
-    world.finish();
-
-    let mut lost = World::new();
-    lost.open();
-    lost.close();
-    lost.cut();
-    assert_eq!(lost.session.end_reason(), Some(SessionEnd::Closed));
-    lost.finish();
+    for is_lost in [false, true] {
+        let mut world = World::new();
+        world.create("/a");
+        world.open();
+        world.close();
+        assert_eq!(world.end(), None, "the server may have made it already");
+        if is_lost {
+            world.cut();
+            assert_eq!(world.end(), CLOSED);
+        } else {
+            world.respond(&acceptance(6000));
+            assert_eq!(world.ops(), [OpCode::Create2, OpCode::CloseSession]);
+        }
+    }
 }
 
 #[test]
@@ -170,76 +132,52 @@ fn close_while_disconnected_reconnects_to_send_the_request() {
     let queued = world.create("/a");
     world.close();
     world.advance(ms(500));
-    assert_eq!(world.session.end_reason(), None);
+    assert_eq!(world.end(), None);
     world.servers = Servers::Serve;
-    world.advance(ms(1400));
+    world.advance_to_end();
     assert!(world.is_ok(queued), "asked for before the end");
     assert_eq!(world.times(OpCode::CloseSession).len(), 1);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    world.finish();
-}
-
-#[test]
-fn close_while_disconnected_ends_at_the_close_timeout() {
-    for servers in [Servers::Refuse, Servers::Close, Servers::Silent] {
-        let mut world = World::served();
-        world.servers = servers;
-        world.cut();
-        let queued = world.create("/a");
-        world.advance(ms(100));
-        world.close();
-        world.advance(ms(1999));
-        assert_eq!(world.session.end_reason(), None, "{servers:?}");
-        world.advance(ms(1));
-        assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-        assert_eq!(world.outcome(queued), Outcome::NotApplied);
-        world.finish();
-    }
+    assert_eq!(world.end(), CLOSED);
 }
 
 #[test]
 fn close_ends_at_the_close_timeout_without_a_reply() {
-    let mut world = World::up();
-    let write = world.create("/a");
-    world.close();
-    world.advance(ms(2000));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    assert_eq!(world.outcome(write), Outcome::Unknown);
-    world.finish();
+    for servers in [Servers::Refuse, Servers::Close, Servers::Silent, Servers::Scripted] {
+        let is_connected = servers == Servers::Scripted;
+        let mut world = World::up();
+        world.servers = servers;
+        if !is_connected {
+            world.cut();
+        }
+        let write = world.create("/a");
+        world.advance(ms(100));
+        let asked = world.now();
+        world.close();
+        assert_eq!(world.advance_to_end(), asked + CLOSE_TIMEOUT, "{servers:?}");
+        assert_eq!(world.end(), CLOSED);
+        let expected = if is_connected { Outcome::Unknown } else { Outcome::NotApplied };
+        assert_eq!(world.outcome(write), expected);
+    }
 }
 
 #[test]
 fn close_succeeds_when_the_reconnect_finds_no_session() {
     let mut world = World::up();
     world.close();
-    world.cut();
-    world.open();
+    world.reopen();
     world.respond(&rejection());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
+    assert_eq!(world.end(), CLOSED);
     assert!(matches!(world.events().pop(), Some(SessionEvent::Closed { .. })));
-    world.finish();
-}
-
-#[test]
-fn close_request_is_repeated_after_a_reconnect() {
-    let mut world = World::up();
-    world.close();
-    world.cut();
-    world.bring_up();
-    assert_eq!(world.ops(), [OpCode::CloseSession]);
-    world.finish();
 }
 
 #[test]
 fn expiry_during_close_ends_the_session_as_closed() {
-    let mut world = World::with(|settings| settings.close_timeout = Duration::MAX);
-    world.bring_up();
+    let mut world = World::up_with(|settings| settings.close_timeout = Duration::MAX);
     world.servers = Servers::Refuse;
     world.cut();
     world.close();
-    world.advance(ms(20_000));
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    world.finish();
+    world.advance_to_end();
+    assert_eq!(world.end(), CLOSED);
 }
 
 /// A driver that is dropped cannot wait for the answers that clean-up needs.
@@ -253,24 +191,10 @@ fn close_at_once_does_not_wait_for_clean_up() {
 }
 
 #[test]
-fn close_of_a_detached_session_leaves_it_alive() {
-    let mut world = World::up();
-    world.session.detach(world.instant());
-    world.close();
-    world.tick();
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
-    assert_eq!(world.times(OpCode::CloseSession), []);
-}
-
-#[test]
 fn end_disconnects_only_an_existing_connection() {
-    for connected in [true, false] {
-        let mut world = World::new();
-        if connected {
-            world.bring_up();
-        }
+    for (mut world, is_connected) in [(World::up(), true), (World::new(), false)] {
         world.session.abort();
         world.settle();
-        assert_eq!(world.log.iter().any(|(_, it)| *it == Seen::Disconnect), connected);
+        assert_eq!(world.log.iter().any(|(_, it)| *it == Seen::Disconnect), is_connected);
     }
 }

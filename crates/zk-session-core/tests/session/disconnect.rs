@@ -1,44 +1,22 @@
 //! Outcomes of requests when the connection is lost.
 
-use bytes::BytesMut;
-use proto::{OpCode, Zxid};
-use zk_session_core::WatchKind;
-use zk_session_core::{DisconnectReason, ErrorKind, Outcome};
-
-use crate::harness::{World, ms};
+use crate::harness::prelude::*;
 
 #[test]
-fn write_outcome_is_unknown_once_a_byte_was_sent() {
-    for (room, expected) in [(0, Outcome::NotApplied), (1, Outcome::Unknown)] {
-        let mut world = World::up();
-        world.room = room;
-        let write = world.create("/a");
-        world.cut();
-        assert_eq!(world.outcome(write), expected, "{room} bytes");
-        world.finish();
-    }
-}
-
-#[test]
-fn outcome_boundary_is_the_first_byte_of_each_frame() {
+fn write_outcome_is_unknown_from_its_first_sent_byte_on() {
     let mut length = World::up();
     let before = length.transmitted.len();
     length.create("/a");
     let frame = length.transmitted.len() - before;
-    length.finish();
 
     for room in 0..=2 * frame {
         let mut world = World::up();
         world.room = room;
-        let (first, second) = (world.create("/a"), world.create("/b"));
+        let writes = [world.create("/a"), world.create("/b")];
         world.cut();
-        let outcome = |left| match left {
-            true => Outcome::Unknown,
-            false => Outcome::NotApplied,
-        };
-        assert_eq!(world.outcome(first), outcome(room > 0), "{room}");
-        assert_eq!(world.outcome(second), outcome(room > frame), "{room}");
-        world.finish();
+        let expected = [room > 0, room > frame]
+            .map(|is_begun| if is_begun { Outcome::Unknown } else { Outcome::NotApplied });
+        assert_eq!(writes.map(|n| world.outcome(n)), expected, "{room}");
     }
 }
 
@@ -56,24 +34,23 @@ fn lost_reads_report_not_applied() {
         let kind = ErrorKind::ConnectionLost(DisconnectReason::ClosedByServer);
         assert_eq!(*world.failure(read), (kind, Outcome::NotApplied));
     }
-    world.finish();
 }
 
 #[test]
-fn lost_requests_fail_in_the_order_of_submission() {
+fn lost_requests_fail_in_order_and_are_not_sent_again() {
     let mut world = World::up();
     let all: Vec<u32> = (0..20).map(|_| world.set("/a")).collect();
-    let frame = world.frames.pop_front().unwrap();
-    world.serve(&frame);
+    world.serve_next(OpCode::SetData);
     let before = world.log.len();
     world.cut();
     let failed = world.log[before..].iter().filter_map(|(_, seen)| match seen {
-        crate::harness::Seen::Reply(n, Err(_)) => Some(*n),
+        Seen::Reply(n, Err(_)) => Some(*n),
         _ => None,
     });
-    let expected = all.iter().copied().filter(|n| *n != all[0]);
-    assert!(failed.eq(expected));
-    world.finish();
+    assert!(failed.eq(all[1..].iter().copied()));
+    world.bring_up();
+    world.advance(ms(1000));
+    assert_eq!(world.ops(), []);
 }
 
 #[test]
@@ -88,22 +65,9 @@ fn queued_request_survives_failed_connection_attempts() {
         assert_eq!(world.reply(queued), None);
     }
     world.bring_up();
-    let frame = world.take(OpCode::Create2);
-    world.serve(&frame);
+    world.serve_next(OpCode::Create2);
     assert!(world.is_ok(queued));
-    world.finish();
-}
-
-#[test]
-fn sent_requests_are_not_resent_after_a_reconnect() {
-    let mut world = World::up();
-    world.create("/a");
-    world.get("/a");
-    world.cut();
-    world.bring_up();
-    world.advance(ms(1000));
-    assert_eq!(world.ops(), []);
-    world.finish();
+    assert_eq!(world.events().len(), 3, "a failed attempt is no event");
 }
 
 #[test]
@@ -118,19 +82,4 @@ fn abandoned_queued_requests_are_never_sent() {
     assert_eq!(world.take(OpCode::Create2).path(), "/2");
     assert_eq!(world.ops(), []);
     assert_eq!(world.reply(kept), None);
-    world.finish();
-}
-
-#[test]
-fn partial_reply_leaves_the_outcome_unknown() {
-    let mut world = World::up();
-    let write = world.create("/a");
-    let frame = world.take(OpCode::Create2);
-    let mut out = BytesMut::new();
-    crate::script::reply(&mut out, frame.xid, Zxid(5), proto::ErrorCode::OK, &());
-    world.deliver(&out[..out.len() - 1]);
-    world.cut();
-    assert_eq!(world.outcome(write), Outcome::Unknown);
-    world.bring_up();
-    world.finish();
 }

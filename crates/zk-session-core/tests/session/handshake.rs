@@ -1,12 +1,11 @@
 //! The handshake: the first frame in each direction.
 
-use bytes::BytesMut;
-use proto::{ErrorCode, OpCode, ReplyHeader, SessionId, Zxid};
+use proto::ReplyHeader;
 use zk_session_core::limits::{CONNECT_TIMEOUT_MIN, HANDSHAKE_LEN_MAX};
-use zk_session_core::{DisconnectReason, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, T, Wire, World, ended, ms};
-use crate::script::{acceptance, rejection};
+use crate::harness::prelude::*;
+
+const REJECTED: DisconnectReason = DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED);
 
 #[test]
 fn connect_request_for_a_new_session_is_encoded_exactly() {
@@ -21,40 +20,28 @@ fn connect_request_for_a_new_session_is_encoded_exactly() {
     expected.extend([0; 16]);
     expected.push(0); // read-only servers are not accepted
     assert_eq!(world.transmitted[..], expected);
-    world.finish();
-}
-
-#[test]
-fn handshake_reply_without_read_only_byte_is_accepted() {
-    for read_only in [None, Some(false)] {
-        let mut world = World::new();
-        world.open();
-        let mut response = acceptance(4000);
-        response.read_only = read_only;
-        world.respond(&response);
-        assert!(world.session.is_connected());
-        assert_eq!(world.session.session_id(), response.session_id);
-        assert_eq!(world.session.session_timeout(), ms(4000));
-        assert!(matches!(
-            world.events()[..],
-            [SessionEvent::Connected { timeout, .. }] if timeout == ms(4000)
-        ));
-        world.finish();
-    }
 }
 
 #[test]
 fn handshake_reply_is_accepted_byte_by_byte() {
-    let mut world = World::new();
-    world.open();
-    let mut bytes = BytesMut::new();
-    proto::encode_record(&acceptance(6000), &mut bytes);
-    for byte in &bytes {
-        assert!(!world.session.is_connected());
-        world.deliver(&[*byte]);
+    for read_only in [None, Some(false)] {
+        let mut world = World::new();
+        world.open();
+        let mut bytes = BytesMut::new();
+        let response = ConnectResponse { read_only, ..acceptance(4000) };
+        proto::encode_record(&response, &mut bytes);
+        for byte in &bytes {
+            assert!(!world.session.is_connected());
+            world.deliver(&[*byte]);
+        }
+        assert!(world.session.is_connected());
+        assert_eq!(world.session.session_id(), response.session_id);
+        assert_eq!(world.session.session_timeout(), ms(4000));
+        let events = world.events();
+        assert!(
+            matches!(events[..], [SessionEvent::Connected { timeout, .. }] if timeout == ms(4000))
+        );
     }
-    assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -65,31 +52,25 @@ fn rejected_session_expires_and_fails_queued_requests() {
     let queued = world.create("/b");
     world.open();
     world.respond(&rejection());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Expired));
+    assert_eq!(world.end(), Some(SessionEnd::Expired));
     assert_eq!(world.failure(queued).0, ended(SessionEnd::Expired));
     assert!(world.failure(sent).0 != ended(SessionEnd::Expired));
     let last = world.events().pop();
     assert!(matches!(last, Some(SessionEvent::Expired { cause: SessionEnd::Expired, .. })));
-    world.finish();
 }
 
 #[test]
 fn rejection_by_a_read_only_server_does_not_end_the_session() {
     let mut world = World::up();
-    let session_id = world.session.session_id();
     world.cut();
     let queued = world.create("/a");
     world.open();
-    let mut response = rejection();
-    response.read_only = Some(true);
-    world.respond(&response);
-    assert_eq!(world.session.end_reason(), None);
-    assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED));
-    world.servers = Servers::Serve;
-    world.advance(T / 4);
-    assert!(world.reply(queued).is_some());
-    assert_eq!(world.session.session_id(), session_id);
-    world.finish();
+    world.respond(&ConnectResponse { read_only: Some(true), ..rejection() });
+    assert_eq!((world.end(), world.cause()), (None, REJECTED));
+    world.bring_up();
+    world.serve_next(OpCode::Create2);
+    assert!(world.is_ok(queued));
+    assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
 }
 
 #[test]
@@ -99,15 +80,12 @@ fn new_session_is_requested_again_after_a_rejection() {
     for _ in 0..5 {
         world.open();
         world.respond(&rejection());
-        assert_eq!(world.session.end_reason(), None);
-        assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::SESSION_EXPIRED));
-        assert_eq!(world.wire, Wire::Down);
+        assert_eq!((world.end(), world.cause(), world.wire), (None, REJECTED, Wire::Down));
     }
     assert_eq!(world.events(), []);
-    world.servers = Servers::Serve;
-    world.advance(T);
-    assert!(world.reply(waiting).is_some());
-    world.finish();
+    world.bring_up();
+    world.serve_next(OpCode::GetData);
+    assert!(world.is_ok(waiting));
 }
 
 #[test]
@@ -120,21 +98,16 @@ fn handshake_reply_of_16_bytes_is_read_as_a_refusal() {
     world.deliver(&out);
     assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::NOT_READ_ONLY));
     world.bring_up();
-    world.finish();
 }
 
 #[test]
 fn read_only_server_is_rejected_and_its_session_discarded() {
     let mut world = World::new();
-    world.open();
-    let mut response = acceptance(6000);
-    response.read_only = Some(true);
-    world.respond(&response);
+    world.open_with(|response| response.read_only = Some(true));
     assert_eq!(world.cause(), DisconnectReason::ReadOnly);
     assert_eq!(world.session.session_id(), SessionId::NONE);
     world.open();
     assert_eq!(world.last_connect().session_id, SessionId::NONE);
-    world.finish();
 }
 
 #[test]
@@ -142,18 +115,11 @@ fn handshake_reply_with_another_session_id_is_rejected() {
     let mut world = World::up();
     let id = world.session.session_id();
     world.cut();
-    world.open();
-    let mut response = acceptance(6000);
-    response.session_id = SessionId(id.0 + 1);
-    world.respond(&response);
-    assert_eq!(world.cause(), DisconnectReason::WrongSession);
-    assert_eq!(world.session.session_id(), id);
-
-    world.open();
-    response.session_id = SessionId::NONE;
-    world.respond(&response);
-    assert_eq!(world.cause(), DisconnectReason::WrongSession);
-    world.finish();
+    for other in [SessionId(id.0 + 1), SessionId::NONE] {
+        world.open_with(|response| response.session_id = other);
+        assert_eq!(world.cause(), DisconnectReason::WrongSession);
+        assert_eq!(world.session.session_id(), id);
+    }
 }
 
 #[test]
@@ -166,7 +132,7 @@ fn requests_are_sent_in_order_after_the_handshake_reply() {
     world.claim();
     let third = world.set("/3");
     world.delete_guaranteed("/4");
-    world.advance(ms(1900));
+    world.advance(T / 3 - ms(1));
     assert_eq!(world.transmitted.len(), 49, "the connect request and nothing else");
 
     world.respond(&acceptance(6000));
@@ -174,43 +140,26 @@ fn requests_are_sent_in_order_after_the_handshake_reply() {
     assert_eq!(world.ops(), [Auth, Multi, Create2, GetData, SetData, Delete]);
     let xids: Vec<i32> = world.frames.iter().map(|frame| frame.xid).collect();
     assert_eq!(xids, [1, 2, 3, 4, 5, 6]);
-    for n in [first, second, third] {
-        assert_eq!(world.reply(n), None);
-    }
-    world.finish();
-}
-
-#[test]
-fn silent_server_is_left_after_its_share_of_the_timeout() {
-    let mut world = World::with(|settings| {
-        settings.hosts = (1..=3).map(|port| zk_session_core::Host::new("h", port)).collect();
-    });
-    world.servers = Servers::Silent;
-    world.advance(ms(2000));
-    assert_eq!(world.attempts().len(), 1);
-    world.advance(ms(100));
-    assert_eq!(world.attempts().len(), 2, "a third of the timeout for each of three");
-    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
-    world.finish();
+    assert_eq!([first, second, third].map(|n| world.reply(n)), [None; 3]);
 }
 
 /// Java divides the session timeout by the number of servers. With nine servers, that leaves no
 /// time for a slow name lookup.
 #[test]
-fn connection_attempt_gets_a_second_with_nine_servers() {
-    let mut world = World::with(|settings| {
-        settings.session_timeout = ms(4000);
-        settings.hosts = (1..=9).map(|port| zk_session_core::Host::new("h", port)).collect();
-    });
-    world.servers = Servers::Silent;
-    world.tick();
-    let first = world.attempts()[0].1.clone();
-    world.advance(CONNECT_TIMEOUT_MIN - ms(1));
-    assert_eq!(world.attempts().len(), 1);
-    world.advance(ms(21));
-    assert_eq!(world.attempts().len(), 2);
-    assert_ne!(world.attempts()[1].1, first);
-    world.finish();
+fn silent_server_is_left_after_its_share_of_the_timeout() {
+    for (servers, timeout, limit) in [(3, T, T / 3), (9, ms(4000), CONNECT_TIMEOUT_MIN)] {
+        let mut world = World::with(|settings| {
+            settings.hosts = hosts(servers);
+            settings.session_timeout = timeout;
+        });
+        world.servers = Servers::Silent;
+        world.tick();
+        let left = world.advance_until(|world| world.session.last_disconnect().is_some());
+        assert_eq!((left, world.cause()), (limit, DisconnectReason::IdleTimeout));
+        world.advance(ms(20));
+        let [(_, first), (_, second)] = &world.attempts()[..] else { panic!() };
+        assert_ne!(first, second);
+    }
 }
 
 #[test]
@@ -224,7 +173,6 @@ fn invalid_first_frame_closes_the_connection() {
             DisconnectReason::ProtocolError(_) | DisconnectReason::FrameTooLarge
         ));
         assert!(!world.session.is_connected());
-        world.finish();
     }
 }
 
@@ -232,18 +180,14 @@ fn invalid_first_frame_closes_the_connection() {
 fn oversized_handshake_reply_is_rejected_and_discarded() {
     let mut world = World::new();
     for len in [HANDSHAKE_LEN_MAX, 2 << 20] {
-        world.open();
-        let mut response = acceptance(6000);
-        response.password = vec![1; len].into();
-        world.respond(&response);
+        world.open_with(|response| response.password = vec![1; len].into());
         assert!(!world.session.is_connected());
-        assert_eq!(world.session.last_disconnect(), Some(DisconnectReason::FrameTooLarge));
+        assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
     }
     world.open();
     assert_eq!(world.last_connect().password[..], [0; 16]);
     world.respond(&acceptance(6000));
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -258,5 +202,4 @@ fn silent_only_server_is_retried_before_the_lease_ends() {
     world.advance(T * 2 / 5);
     assert_eq!(world.attempts().len() - before, 3, "the third one in time");
     assert!(world.lease().is_some());
-    world.finish();
 }

@@ -1,42 +1,41 @@
 //! A peer that sends arbitrary bytes. A panic is a bug of the client. The worst effect of the peer
 //! is the loss of the connection.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use proto::{ErrorCode, EventType, KeeperState, SessionId, WatcherEvent, Zxid, xid};
-use zk_session_core::WatchKind;
+use proto::{KeeperState, ReplyHeader, WatcherEvent};
 
-use crate::harness::{Servers, T, Wire, World, ms};
+use crate::harness::prelude::*;
 use crate::script;
-use crate::script::{acceptance, rejection};
 
 const FRAME_LEN_MAX: usize = 4096;
 
-/// Next action of the peer.
+/// Next action of the peer. Requests are those at a position in the queue of unanswered ones.
 #[derive(Clone, Debug)]
 enum Act {
-    /// The correct answer to the request at this position.
-    Answer(usize),
-    /// The first bytes of the correct answer, without the rest.
-    Truncated(usize, usize),
-    /// The correct answer in pieces, with pauses between them.
-    Pieces(usize, usize),
-    /// A reply with this header and body to the request at this position.
-    Reply(usize, i64, i32, Vec<u8>),
-    /// A reply to no request.
+    /// The first bytes of the correct answer, in pieces with pauses between them.
+    Answer {
+        at: usize,
+        len: usize,
+        piece: usize,
+    },
+    /// A reply to a request with this header and body.
+    Reply {
+        at: usize,
+        zxid: i64,
+        code: i32,
+        body: Vec<u8>,
+    },
+    /// A frame with this xid and body, to no request: a stray reply, an event or a pong.
     Stray(i32, Vec<u8>),
-    /// A notification with this body.
-    Event(Vec<u8>),
-    /// A list that announces this count, and a name of this length.
-    List(usize, i32, i32),
-    Notify(i32, String),
-    Garbage(Vec<u8>),
-    /// A frame that announces this length.
-    Length(i32),
-    Accept(i32, i64),
+    Bytes(Vec<u8>),
+    Accept {
+        timeout: i32,
+        id: i64,
+    },
     Reject,
-    Pong,
     Wait(u64),
     Close,
     Open,
@@ -44,130 +43,95 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     let at = 0_usize..8;
-    let bytes = || prop::collection::vec(any::<u8>(), 0..80);
+    let bytes = || vec(any::<u8>(), 0..80);
     let code = prop_oneof![Just(0), Just(-101), Just(-112), Just(-115), Just(-127), any::<i32>()];
     let xids = prop_oneof![-9_i32..40, any::<i32>()];
     let timeouts = prop_oneof![Just(6000), Just(1), Just(0), any::<i32>()];
+    let ids = prop_oneof![4 => Just(ID.0), 1 => any::<i64>()];
+    // A list that announces a count, and a name of some length.
+    let list = |(at, count, len): (usize, i32, i32)| {
+        let body = [count.to_be_bytes(), len.to_be_bytes(), *b"name"].concat();
+        Act::Reply { at, zxid: 1, code: 0, body }
+    };
+    let event = |(event, path): (i32, String)| {
+        let state = KeeperState::SYNC_CONNECTED;
+        let mut out = BytesMut::new();
+        WatcherEvent { event_type: EventType(event), state, path }.encode(&mut out);
+        Act::Stray(xid::NOTIFICATION, out.to_vec())
+    };
+    let whole = usize::MAX;
     prop_oneof![
-        6 => at.clone().prop_map(Act::Answer),
-        1 => (at.clone(), 0_usize..60).prop_map(|(at, len)| Act::Truncated(at, len)),
-        2 => (at.clone(), 1_usize..30).prop_map(|(at, len)| Act::Pieces(at, len)),
+        6 => at.clone().prop_map(move |at| Act::Answer { at, len: whole, piece: whole }),
+        1 => (at.clone(), 0_usize..60).prop_map(move |(at, len)| Act::Answer { at, len, piece: whole }),
+        2 => (at.clone(), 1_usize..30).prop_map(move |(at, piece)| Act::Answer { at, len: whole, piece }),
         3 => (at.clone(), any::<i64>(), code, bytes())
-            .prop_map(|(at, zxid, code, body)| Act::Reply(at, zxid, code, body)),
+            .prop_map(|(at, zxid, code, body)| Act::Reply { at, zxid, code, body }),
         1 => (xids, bytes()).prop_map(|(xid, body)| Act::Stray(xid, body)),
-        1 => bytes().prop_map(Act::Event),
-        2 => (at, any::<i32>(), any::<i32>()).prop_map(|(at, n, len)| Act::List(at, n, len)),
-        1 => (-2_i32..9, "/[a-c]").prop_map(|(event, path)| Act::Notify(event, path)),
-        1 => bytes().prop_map(Act::Garbage),
-        1 => any::<i32>().prop_map(Act::Length),
-        4 => (timeouts, prop_oneof![4 => Just(script::ID.0), 1 => any::<i64>()])
-            .prop_map(|(timeout, id)| Act::Accept(timeout, id)),
+        1 => bytes().prop_map(|body| Act::Stray(xid::NOTIFICATION, body)),
+        2 => (at, any::<i32>(), any::<i32>()).prop_map(list),
+        1 => (-2_i32..9, "/[a-c]").prop_map(event),
+        1 => bytes().prop_map(Act::Bytes),
+        1 => any::<i32>().prop_map(|len| Act::Bytes(len.to_be_bytes().to_vec())),
+        4 => (timeouts, ids).prop_map(|(timeout, id)| Act::Accept { timeout, id }),
         1 => Just(Act::Reject),
-        2 => Just(Act::Pong),
+        2 => Just(Act::Stray(xid::PING, vec![])),
         4 => (0_u64..2500).prop_map(Act::Wait),
         1 => Just(Act::Close),
         6 => Just(Act::Open),
     ]
 }
 
-/// Returns the correct answer to the request at this position.
-fn answer(world: &mut World, at: usize) -> Option<BytesMut> {
-    let frame = world.frames.remove(at)?;
+/// Encodes a reply with this header and body.
+fn frame(xid: i32, zxid: i64, code: i32, body: &[u8]) -> BytesMut {
+    let mut header = BytesMut::new();
+    ReplyHeader { xid, zxid: Zxid(zxid), err: ErrorCode(code) }.encode(&mut header);
     let mut out = BytesMut::new();
-    world.server.answer(&frame, &mut out);
-    Some(out)
-}
-
-fn frame(body: &[u8]) -> BytesMut {
-    let mut out = BytesMut::new();
-    out.put_i32(i32::try_from(body.len()).unwrap());
+    out.put_i32(i32::try_from(header.len() + body.len()).unwrap());
+    out.unsplit(header);
     out.put_slice(body);
     out
 }
 
-fn perform(world: &mut World, act: &Act) {
-    let header = |xid: i32, zxid: Zxid, code: i32, body: &[u8]| {
-        let mut out = BytesMut::new();
-        script::reply(&mut out, xid, zxid, ErrorCode(code), &());
-        let mut frame = frame(&[&out[4..], body].concat());
-        std::mem::take(&mut frame)
-    };
-    let bytes = match act.clone() {
-        Act::Answer(at) => answer(world, at),
-        Act::Truncated(at, len) => answer(world, at).map(|mut out| {
-            out.truncate(len);
-            out
-        }),
-        Act::Pieces(at, len) => {
-            if let Some(out) = answer(world, at) {
-                for piece in out.chunks(len) {
-                    if world.wire == Wire::Open {
-                        world.deliver(piece);
-                        world.advance(ms(5));
-                    }
-                }
+fn perform(world: &mut World, act: Act) {
+    let mut bytes = BytesMut::new();
+    let mut piece = usize::MAX;
+    match act {
+        Act::Answer { at, len, piece: of } => {
+            if let Some(frame) = world.frames.remove(at) {
+                world.server.answer(&frame, &mut bytes);
             }
-            None
+            bytes.truncate(len);
+            piece = of;
         }
-        Act::Reply(at, zxid, code, body) => {
-            let request = world.frames.remove(at);
-            request.map(|request| header(request.xid, Zxid(zxid), code, &body))
-        }
-        Act::List(at, count, len) => {
-            let body = [count.to_be_bytes(), len.to_be_bytes(), *b"name"].concat();
-            let request = world.frames.remove(at);
-            request.map(|request| header(request.xid, Zxid(1), 0, &body))
-        }
-        Act::Stray(xid, body) => Some(header(xid, Zxid(1), 0, &body)),
-        Act::Event(body) => Some(header(xid::NOTIFICATION, Zxid(-1), 0, &body)),
-        Act::Notify(event, path) => {
-            let mut out = BytesMut::new();
-            let event = WatcherEvent {
-                event_type: EventType(event),
-                state: KeeperState::SYNC_CONNECTED,
-                path,
-            };
-            script::reply(&mut out, xid::NOTIFICATION, Zxid(-1), ErrorCode::OK, &event);
-            Some(out)
-        }
-        Act::Garbage(bytes) => Some(bytes.as_slice().into()),
-        Act::Length(len) => Some(len.to_be_bytes()[..].into()),
-        Act::Accept(timeout, id) => {
-            let mut out = BytesMut::new();
-            let response =
-                proto::ConnectResponse { session_id: SessionId(id), ..acceptance(timeout) };
-            proto::encode_record(&response, &mut out);
-            Some(out)
-        }
-        Act::Reject => {
-            let mut out = BytesMut::new();
-            proto::encode_record(&rejection(), &mut out);
-            Some(out)
-        }
-        Act::Pong => Some(crate::harness::pong()),
-        Act::Wait(by) => {
-            world.advance(ms(by));
-            None
-        }
-        Act::Close => {
-            world.cut_if_open();
-            None
-        }
-        Act::Open => {
-            if world.session.end_reason().is_none() && world.wire != Wire::Open {
-                world.open();
+        Act::Reply { at, zxid, code, body } => {
+            if let Some(request) = world.frames.remove(at) {
+                bytes = frame(request.xid, zxid, code, &body);
             }
-            None
         }
-    };
-    if let Some(bytes) = bytes.filter(|_| world.wire == Wire::Open) {
-        world.deliver(&bytes);
+        Act::Stray(xid, body) => bytes = frame(xid, 1, 0, &body),
+        Act::Bytes(raw) => bytes = raw.as_slice().into(),
+        Act::Accept { timeout, id } => {
+            let session_id = SessionId(id);
+            let response = ConnectResponse { session_id, ..acceptance(timeout) };
+            proto::encode_record(&response, &mut bytes);
+        }
+        Act::Reject => proto::encode_record(&rejection(), &mut bytes),
+        Act::Wait(by) => world.advance(ms(by)),
+        Act::Close => world.cut_if_open(),
+        Act::Open if world.end().is_none() && !world.is_open() => world.open(),
+        Act::Open => {}
+    }
+    for piece in bytes.chunks(piece) {
+        if world.is_open() {
+            world.deliver(piece);
+            world.advance(ms(if piece.len() < bytes.len() { 5 } else { 0 }));
+        }
     }
 }
 
 /// Submits a request, so that the session waits for an answer.
 fn ask(world: &mut World, turn: usize) {
-    if world.session.end_reason().is_some() {
+    if world.end().is_some() {
         return;
     }
     match turn % 9 {
@@ -196,7 +160,7 @@ proptest! {
 
     #[test]
     fn hostile_peer_can_only_close_the_connection(
-        acts in prop::collection::vec(act(), 1..80),
+        acts in vec(act(), 1..80),
         claimed in any::<bool>(),
     ) {
         let mut world = World::with(|settings| settings.max_frame_len = FRAME_LEN_MAX);
@@ -205,16 +169,16 @@ proptest! {
         if claimed {
             world.session.claim_lease();
         }
-        for (turn, act) in acts.iter().enumerate() {
+        let count = acts.len();
+        for (turn, act) in acts.into_iter().enumerate() {
             ask(&mut world, turn);
             perform(&mut world, act);
             world.check_contract();
             prop_assert!(world.incoming.len() <= FRAME_LEN_MAX + 4);
-            prop_assert!(world.ops().len() <= 4 * acts.len() + 64, "what we send is bounded");
+            prop_assert!(world.ops().len() <= 4 * count + 64, "what we send is bounded");
         }
         let attempts = u128::try_from(world.attempts().len()).unwrap();
-        prop_assert!(attempts <= 2 + u128::try_from(acts.len()).unwrap() + world.now().as_millis() / 100);
-        world.finish();
+        prop_assert!(attempts <= 2 + u128::try_from(count).unwrap() + world.now().as_millis() / 100);
     }
 }
 
@@ -226,25 +190,25 @@ fn replies_split_at_any_byte_are_accepted() {
         let mut world = World::new();
         world.server.names = vec!["old".to_owned()];
         world.open();
-        let mut out = BytesMut::new();
-        proto::encode_record(&acceptance(6000), &mut out);
+        let split = |world: &mut World, out: &[u8]| {
+            let (head, tail) = out.split_at(cut.min(out.len()));
+            world.deliver(head);
+            world.deliver(tail);
+        };
         let asked =
             [world.create("/n/new"), world.watch(WatchKind::Children, "/n"), world.set("/n/old")];
-        let head = cut.min(out.len());
-        world.deliver(&out[..head]);
-        world.deliver(&out[head..]);
+        let mut out = BytesMut::new();
+        proto::encode_record(&acceptance(6000), &mut out);
+        split(&mut world, &out);
         let frames: Vec<_> = world.frames.drain(..).collect();
         let mut out = BytesMut::new();
         for frame in &frames {
             world.server.answer(frame, &mut out);
         }
         let len = out.len();
-        let head = cut.min(len);
-        world.deliver(&out[..head]);
-        world.deliver(&out[head..]);
+        split(&mut world, &out);
         assert!(asked.iter().all(|n| world.is_ok(*n)), "{cut}");
         assert!(world.session.is_connected());
-        world.finish();
         len
     };
     let len = dialogue(0);
@@ -261,37 +225,30 @@ fn absurd_frame_lengths_fail_requests_and_buffer_nothing() {
         world.deliver(&(if len == 1 << 24 { len + 1 } else { len }).to_be_bytes());
         assert!(world.reply(read).is_some(), "{len}");
         assert!(world.incoming.is_empty());
-        world.finish();
     }
 }
 
 #[test]
 fn garbled_event_closes_the_connection_and_keeps_the_watch() {
     let mut world = World::up();
-    let watch = world.watch(WatchKind::Data, "/a");
-    let frame = world.frames.pop_front().unwrap();
-    world.answer(&frame, Zxid(5), ErrorCode::OK, &());
+    let watch = world.set_watch(WatchKind::Data, "/a");
     let mut out = BytesMut::new();
     script::reply(&mut out, xid::NOTIFICATION, Zxid(-1), ErrorCode::OK, &());
     world.deliver(&out);
-    assert!(matches!(world.cause(), zk_session_core::DisconnectReason::ProtocolError(_)));
+    assert!(matches!(world.cause(), DisconnectReason::ProtocolError(_)));
     world.bring_up();
     world.notify(EventType::NODE_DELETED, "/a");
     assert!(world.fired(watch).is_some());
-    world.finish();
 }
 
 #[test]
 fn undecodable_sweep_list_deletes_no_node() {
     let mut world = World::up();
     world.sweep("/", "n");
-    let sync = world.frames.pop_front().unwrap();
-    world.answer(&sync, Zxid(5), ErrorCode::OK, &());
-    let list = world.frames.pop_front().unwrap();
-    world.answer(&list, Zxid(5), ErrorCode::OK, &());
+    world.accept(OpCode::Sync);
+    world.accept(OpCode::GetChildren2);
     assert_eq!(world.ops(), []);
     assert!(world.session.is_connected());
-    world.finish();
 }
 
 #[test]
@@ -302,7 +259,6 @@ fn session_with_a_one_millisecond_timeout_ends_without_looping() {
     world.respond(&acceptance(1));
     world.servers = Servers::Close;
     world.advance(T);
-    assert!(world.session.end_reason().is_some());
+    assert!(world.end().is_some());
     assert!(world.seen.len() < 100, "{}", world.seen.len());
-    world.finish();
 }

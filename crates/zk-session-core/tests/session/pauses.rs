@@ -1,53 +1,42 @@
 //! After a pause of the process, errors name the pause and do not blame the servers.
 
-use std::time::Duration;
-
 use zk_session_core::limits::PAUSE_NOTICED;
-use zk_session_core::{DisconnectReason, Host, SessionEnd, SessionEvent};
 
-use crate::harness::{Servers, T, World, ms};
+use crate::harness::prelude::*;
 
-/// Returns the delay of the next deadline if the process stops now for `by`.
-fn late(world: &mut World, by: Duration) -> Duration {
-    world.now() + by - world.deadline().unwrap()
+/// Loses the connection for good, and returns why the session ends.
+fn lose(world: &mut World) -> Option<SessionEnd> {
+    world.servers = Servers::Refuse;
+    world.cut_if_open();
+    world.advance_to_end();
+    world.end()
 }
+
+const NO_PAUSE: Option<SessionEnd> = Some(SessionEnd::ExpiredLocally { paused: None });
 
 #[test]
 fn expiry_during_a_pause_reports_the_pause() {
     let mut world = World::served();
-    let paused = late(&mut world, T * 3);
-    world.freeze(T * 3);
+    let paused = world.pause(T * 3);
     world.tick();
     let end = SessionEnd::ExpiredLocally { paused: Some(paused) };
-    assert_eq!(world.session.end_reason(), Some(end));
-    assert!(end.to_string().starts_with("this process did not run for 16.0 s "), "{end}");
-    world.finish();
+    assert_eq!(world.end(), Some(end));
+    let text = format!("this process did not run for {:.1} s ", paused.as_secs_f64());
+    assert!(end.to_string().starts_with(&text), "{end}");
 }
 
 #[test]
 fn expiry_reports_an_earlier_pause_until_the_server_answers() {
     let mut world = World::served();
-    let paused = late(&mut world, T);
-    world.freeze(T);
-    world.servers = Servers::Refuse;
-    world.cut();
-    world.advance(T / 3);
-    assert_eq!(
-        world.session.end_reason(),
-        Some(SessionEnd::ExpiredLocally { paused: Some(paused) })
-    );
-    world.finish();
+    let paused = Some(world.pause(T));
+    assert_eq!(lose(&mut world), Some(SessionEnd::ExpiredLocally { paused }));
 
     let mut world = World::served();
     world.freeze(T);
     world.tick();
     assert!(world.session.is_connected(), "the server is asked first");
     world.advance(ms(10));
-    world.servers = Servers::Refuse;
-    world.cut();
-    world.advance(T * 2);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(lose(&mut world), NO_PAUSE);
 }
 
 #[test]
@@ -57,10 +46,7 @@ fn expiry_long_after_a_short_pause_reports_no_pause() {
     world.cut();
     let due = world.deadline().unwrap();
     world.freeze(due - world.now() + PAUSE_NOTICED);
-    world.tick();
-    world.advance(T * 2);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(lose(&mut world), NO_PAUSE);
 }
 
 #[test]
@@ -69,13 +55,12 @@ fn attempt_cut_short_by_a_pause_reports_the_pause() {
         (PAUSE_NOTICED - ms(1), DisconnectReason::IdleTimeout),
         (PAUSE_NOTICED, DisconnectReason::ProcessPaused(PAUSE_NOTICED)),
     ] {
-        let mut world = World::with(|settings| settings.hosts.push(Host::new("b", 1)));
+        let mut world = World::with(|settings| settings.hosts = hosts(2));
         world.open();
         let due = world.deadline().unwrap();
         world.freeze(due - world.now() + late);
         world.tick();
         assert_eq!(world.cause(), cause);
-        world.finish();
     }
     let text = DisconnectReason::ProcessPaused(ms(3_250)).to_string();
     assert!(text.starts_with("this process did not run for 3.2 s "), "{text}");
@@ -87,17 +72,15 @@ fn lease_lost_in_a_pause_reports_it_at_once() {
     world.session.claim_lease();
     world.advance(T);
     assert!(world.lease().is_some());
-    let paused = late(&mut world, T);
-    world.freeze(T);
     let before = world.session.lease_state();
     assert_eq!(before.paused, None);
+    let paused = Some(world.pause(T));
     let now = world.session.lease_state_at(world.instant());
-    assert_eq!((now.term, now.paused), (before.term, Some(paused)), "before the driver has a turn");
+    assert_eq!((now.term, now.paused), (before.term, paused), "before the driver has a turn");
     world.tick();
     assert_eq!(world.lease(), None);
     let after = world.session.lease_state();
-    assert_eq!((after.term, after.paused), (before.term + 1, Some(paused)));
-    world.finish();
+    assert_eq!((after.term, after.paused), (before.term + 1, paused));
 }
 
 #[test]
@@ -108,11 +91,11 @@ fn lease_lost_to_silent_servers_reports_no_pause() {
     world.servers = Servers::Silent;
     world.advance(T);
     assert_eq!((world.lease(), world.session.lease_state().paused), (None, None));
-    world.advance(T * 2);
+    world.advance_to_end();
     let expired = world.events().pop();
-    let cause = SessionEnd::ExpiredLocally { paused: None };
-    assert!(matches!(expired, Some(SessionEvent::Expired { cause: it, .. }) if it == cause));
-    world.finish();
+    assert!(
+        matches!(expired, Some(SessionEvent::Expired { cause, .. }) if Some(cause) == NO_PAUSE)
+    );
 }
 
 #[test]
@@ -123,11 +106,7 @@ fn late_lease_claim_is_not_reported_as_a_pause() {
     // The claim makes a ping due that was not due before.
     world.session.claim_lease();
     world.tick();
-    world.servers = Servers::Refuse;
-    world.cut();
-    world.advance(T * 2);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::ExpiredLocally { paused: None }));
-    world.finish();
+    assert_eq!(lose(&mut world), NO_PAUSE);
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! Re-registration of watches on a new connection.
 
-use std::collections::BTreeSet;
+use proto::FRAME_LEN_MAX_SERVER;
+use zk_session_core::WatchKind::{self, Children, Data, Exists};
 
-use proto::{AddWatchMode, ErrorCode, EventType, FRAME_LEN_MAX_SERVER, OpCode, SetWatches, Zxid};
-use zk_session_core::WatchKind;
-use zk_session_core::{DisconnectReason, Outcome};
-
-use crate::harness::{SINCE, Seen, World, ms};
+use crate::harness::prelude::*;
 
 /// Sends a request with a watch and answers it with this code.
 fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
@@ -22,128 +19,80 @@ fn arm(world: &mut World, kind: WatchKind, path: &str, code: ErrorCode) -> u32 {
 fn watches_are_reregistered_after_auth_and_before_requests() {
     let mut world = World::up();
     world.auth("digest");
-    let auth = world.take(OpCode::Auth);
-    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
-    arm(&mut world, WatchKind::Data, "/data", ErrorCode::OK);
-    arm(&mut world, WatchKind::Exists, "/there", ErrorCode::OK);
-    arm(&mut world, WatchKind::Exists, "/missing", ErrorCode::NO_NODE);
-    arm(&mut world, WatchKind::Children, "/parent", ErrorCode::OK);
-    arm(&mut world, WatchKind::Data, "/none", ErrorCode::NO_NODE);
-    arm(&mut world, WatchKind::Children, "/none", ErrorCode::NO_NODE);
-    arm(&mut world, WatchKind::Exists, "/forbidden", ErrorCode::NO_AUTH);
+    world.accept(OpCode::Auth);
+    for (kind, path, code) in [
+        (Data, "/data", ErrorCode::OK),
+        (Exists, "/there", ErrorCode::OK),
+        (Exists, "/missing", ErrorCode::NO_NODE),
+        (Children, "/parent", ErrorCode::OK),
+        (Data, "/none", ErrorCode::NO_NODE),
+        (Children, "/none", ErrorCode::NO_NODE),
+        (Exists, "/forbidden", ErrorCode::NO_AUTH),
+    ] {
+        arm(&mut world, kind, path, code);
+    }
     world.cut();
     world.claim();
     world.get("/queued");
     world.bring_up();
-    use OpCode::{GetData, Multi, SetWatches as Rearm};
-    assert_eq!(world.ops(), [OpCode::Auth, Rearm, Multi, GetData]);
-    world.take(OpCode::Auth);
-    let frame = world.take(Rearm);
-    let rearm: SetWatches<'_> = frame.read();
-    assert_eq!(rearm.relative_zxid, Zxid(50));
-    assert_eq!(rearm.data, ["/data", "/there"]);
-    assert_eq!(rearm.exist, ["/missing"]);
-    assert_eq!(rearm.child, ["/parent"]);
-    world.finish();
+    use OpCode::{GetData, Multi};
+    assert_eq!(world.ops(), [OpCode::Auth, OpCode::SetWatches, Multi, GetData]);
+    assert_eq!(world.rearmed(), [(Zxid(50), "/data /there | /missing | /parent".to_owned())]);
 }
 
 #[test]
-fn set_watches_is_not_sent_without_watches() {
+fn only_watches_in_use_are_reregistered() {
     let mut world = World::up();
-    let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
-    world.notify(EventType::NODE_DELETED, "/a");
-    assert!(world.fired(watch).is_some());
-    world.cut();
-    world.bring_up();
+    let [fired, dropped, kept] =
+        ["/fired", "/dropped", "/kept"].map(|path| arm(&mut world, Data, path, ErrorCode::OK));
+    world.notify(EventType::NODE_DELETED, "/fired");
+    assert!(world.fired(fired).is_some());
+    world.drop_watch(dropped, "/dropped");
+    world.watch(Data, "/lost");
+    world.reconnect();
+    assert_eq!(world.rearmed(), [(Zxid(50), "/kept |  | ".to_owned())]);
+    world.notify(EventType::NODE_DELETED, "/kept");
+    assert!(world.fired(kept).is_some());
+    world.reconnect();
     assert_eq!(world.ops(), []);
-    world.finish();
-}
-
-#[test]
-fn dropped_watches_are_not_reregistered() {
-    let mut world = World::up();
-    let dropped = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
-    arm(&mut world, WatchKind::Data, "/b", ErrorCode::OK);
-    world.drop_watch(dropped, "/a");
-    world.cut();
-    world.bring_up();
-    let frame = world.take(OpCode::SetWatches);
-    assert_eq!(frame.read::<SetWatches<'_>>().data, ["/b"]);
-    world.finish();
-}
-
-#[test]
-fn lost_request_leaves_no_watch() {
-    let mut world = World::up();
-    let lost = world.watch(WatchKind::Data, "/a");
-    world.cut();
-    assert_eq!(world.outcome(lost), Outcome::NotApplied);
-    world.bring_up();
-    assert_eq!(world.ops(), []);
-    world.finish();
-}
-
-#[test]
-fn many_watches_are_reregistered_in_frames_below_the_limit() {
-    let mut world = World::up();
-    let mut expected = BTreeSet::new();
-    for n in 0..4000 {
-        let path = format!("/{n:059}");
-        let kind = [WatchKind::Data, WatchKind::Exists, WatchKind::Children][n % 3];
-        arm(&mut world, kind, &path, ErrorCode::OK);
-        expected.insert(path);
-    }
-    world.cut();
-    world.bring_up();
-    let frames: Vec<_> = world.frames.drain(..).collect();
-    assert!(frames.len() >= 2);
-    let mut rearmed = BTreeSet::new();
-    for frame in &frames {
-        assert_eq!(frame.op, OpCode::SetWatches);
-        assert!(frame.body.len() < FRAME_LEN_MAX_SERVER / 4);
-        let chunk: SetWatches<'_> = frame.read();
-        for path in chunk.data.iter().chain(&chunk.exist).chain(&chunk.child) {
-            assert!(rearmed.insert(path.to_string()), "{path} twice");
-        }
-    }
-    assert_eq!(rearmed, expected);
-    world.finish();
 }
 
 /// zookeeper-client K2: the session ended with more than 128 KiB of watched paths.
 #[test]
 fn k2_hundred_thousand_watches_survive_a_reconnect() {
     let mut world = World::up();
-    let kinds = [WatchKind::Data, WatchKind::Exists, WatchKind::Children];
     let path = |n: usize| format!("/{n:059}");
     let count = 100_000;
     for n in 0..count {
         world.log.clear();
-        arm(&mut world, kinds[n % 3], &path(n), ErrorCode::OK);
+        arm(&mut world, [Data, Exists, Children][n % 3], &path(n), ErrorCode::OK);
     }
     world.cut();
     world.get("/queued");
     world.bring_up();
     let rearming: Vec<_> = world.frames.drain(..).collect();
-    let bytes: usize = rearming.iter().map(|frame| frame.body.len()).sum();
-    // Each path has 64 bytes with its length, and each chunk of 128 KiB adds 20 bytes.
+    // Each path has 64 bytes with its length, in chunks of 128 KiB.
     assert_eq!(rearming.len(), 49);
-    assert_eq!(bytes, count * 64 + rearming.len() * (8 + 3 * 4));
+    let mut rearmed = BTreeSet::new();
     for frame in &rearming {
         assert!(frame.body.len() < 132 * 1024, "far below what a server accepts");
+        let chunk: SetWatches<'_> = frame.read();
+        for path in chunk.data.iter().chain(&chunk.exist).chain(&chunk.child) {
+            assert!(rearmed.insert(path.to_string()), "{path} twice");
+        }
         world.answer(frame, Zxid(60), ErrorCode::OK, &());
     }
+    assert!(rearmed.into_iter().eq((0..count).map(path)));
     assert!(world.session.is_connected());
     assert_eq!(world.ops(), [OpCode::GetData], "once for each connection, and callers last");
     world.notify(EventType::NODE_DATA_CHANGED, &path(0));
     assert_eq!(world.log.iter().filter(|(_, seen)| matches!(seen, Seen::Watch(..))).count(), 1);
 }
 
-/// Returns the frames that set watches, as pairs of their zxid and the number of their data watches.
-fn rearmed(world: &World) -> Vec<(Zxid, usize)> {
-    let frames = world.frames.iter().filter(|frame| frame.op == OpCode::SetWatches);
-    let chunks = frames.map(|frame| frame.read::<SetWatches<'_>>());
-    chunks.map(|chunk| (chunk.relative_zxid, chunk.data.len())).collect()
+/// Returns the zxids of the requests that set watches, and the number of their data watches.
+fn chunks(world: &World) -> Vec<(Zxid, usize)> {
+    let count = |(zxid, paths): (Zxid, String)| (zxid, paths.matches('/').count());
+    world.rearmed().into_iter().map(count).collect()
 }
 
 /// The server does not watch the nodes of the second request. The Java client never hears of a
@@ -152,85 +101,59 @@ fn rearmed(world: &World) -> Vec<(Zxid, usize)> {
 fn watches_of_a_lost_request_count_from_their_own_zxid() {
     let mut world = World::up();
     for n in 0..4000 {
-        arm(&mut world, WatchKind::Data, &format!("/{n:059}"), ErrorCode::OK);
+        arm(&mut world, Data, &format!("/{n:059}"), ErrorCode::OK);
     }
-    world.cut();
-    world.bring_up();
-    let [(_, first), (_, second)] = rearmed(&world)[..] else { panic!() };
-    let chunk = world.take(OpCode::SetWatches);
-    world.answer(&chunk, Zxid(70), ErrorCode::OK, &());
-    world.cut();
-    world.bring_up();
-    assert_eq!(rearmed(&world), [(Zxid(50), first), (Zxid(50), second)]);
+    world.reconnect();
+    let [(_, first), (_, second)] = chunks(&world)[..] else { panic!() };
+    world.answer_next(OpCode::SetWatches, Zxid(70), ErrorCode::OK, &());
+    world.reconnect();
+    assert_eq!(chunks(&world), [(Zxid(50), first), (Zxid(50), second)]);
 
     // Watches that are set later count from a later zxid. Their callers know the changes before it.
-    while world.frames.iter().any(|frame| frame.op == OpCode::SetWatches) {
-        let chunk = world.take(OpCode::SetWatches);
-        world.answer(&chunk, Zxid(80), ErrorCode::OK, &());
+    while !world.rearmed().is_empty() {
+        world.answer_next(OpCode::SetWatches, Zxid(80), ErrorCode::OK, &());
     }
     world.cut();
-    let since = world.watch_nodes(&[("/since", WatchKind::Data)]);
-    assert!(since.is_ok());
+    world.watch_nodes(&[("/since", Data)]).unwrap();
     world.bring_up();
-    assert_eq!(rearmed(&world)[..3], [(SINCE, 1), (Zxid(80), first), (Zxid(80), second)]);
-    world.finish();
+    assert_eq!(chunks(&world)[..3], [(SINCE, 1), (Zxid(80), first), (Zxid(80), second)]);
 }
 
 /// The replies to older requests arrive before the server has set the watch.
 #[test]
 fn watch_that_is_set_by_itself_counts_from_its_own_zxid() {
     let mut world = World::up();
-    world.stream(AddWatchMode::Persistent, "/a");
-    let one_shot = world.watch(WatchKind::Data, "/a");
-    let later = world.watch(WatchKind::Data, "/b");
-    let add = world.take(OpCode::AddWatch);
-    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    let stream = world.stream(AddWatchMode::Persistent, "/a");
+    let watches = [("/a", 0), ("/b", 1)].map(|(path, mark)| {
+        let watch = world.watch(Data, path);
+        let is_marked = world.frames.back().unwrap().body.last() == Some(&mark);
+        assert!(is_marked, "the stream was to cover the one on {path}");
+        (path, watch)
+    });
+    world.answer_next(OpCode::AddWatch, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
     for zxid in [8, 15] {
-        let get = world.take(OpCode::GetData);
-        world.answer(&get, Zxid(zxid), ErrorCode::OK, &());
+        world.answer_next(OpCode::GetData, Zxid(zxid), ErrorCode::OK, &());
     }
-    assert_eq!(rearmed(&world), [(Zxid(8), 1)]);
-    world.cut();
-    world.bring_up();
-    assert_eq!(rearmed(&world), [(Zxid(8), 1), (Zxid(15), 1)]);
-    for (path, watch) in [("/a", one_shot), ("/b", later)] {
+    let all = [(Zxid(8), "/a |  | ".to_owned()), (Zxid(15), "/b |  | ".to_owned())];
+    assert_eq!(world.rearmed(), all[..1]);
+    world.reconnect();
+    assert_eq!(world.rearmed(), all);
+    for (path, watch) in watches {
         world.notify(EventType::NODE_DATA_CHANGED, path);
         assert!(world.fired(watch).is_some(), "{path}");
     }
-    world.finish();
+    assert_eq!(world.told(stream), []);
 }
 
 #[test]
 fn long_paths_are_reregistered_in_frames_below_the_limit() {
     let mut world = World::up();
-    let long = |n: u32| format!("/{n}{}", "x".repeat(700_000));
-    let short = format!("/{}", "s".repeat(100_000));
-    for path in [short, long(1), long(2)] {
-        arm(&mut world, WatchKind::Data, &path, ErrorCode::OK);
+    for (n, len) in [(0, 100_000), (1, 700_000), (2, 700_000)] {
+        arm(&mut world, Data, &format!("/{n}{}", "x".repeat(len)), ErrorCode::OK);
     }
-    world.cut();
-    world.bring_up();
+    world.reconnect();
     assert_eq!(world.ops().len(), 3);
-    for frame in &world.frames {
-        assert!(frame.body.len() < FRAME_LEN_MAX_SERVER);
-    }
-    world.finish();
-}
-
-#[test]
-fn server_that_rejects_set_watches_is_left() {
-    let mut world = World::up();
-    let watch = arm(&mut world, WatchKind::Data, "/a", ErrorCode::OK);
-    world.cut();
-    world.bring_up();
-    let frame = world.take(OpCode::SetWatches);
-    world.answer(&frame, Zxid(60), ErrorCode::MARSHALLING_ERROR, &());
-    assert_eq!(world.cause(), DisconnectReason::Refused(ErrorCode::MARSHALLING_ERROR));
-    world.bring_up();
-    world.take(OpCode::SetWatches);
-    world.notify(EventType::NODE_DELETED, "/a");
-    assert!(world.fired(watch).is_some());
-    world.finish();
+    assert!(world.frames.iter().all(|frame| frame.body.len() < FRAME_LEN_MAX_SERVER));
 }
 
 /// A server with a small `jute.maxbuffer` would close every connection.
@@ -240,7 +163,7 @@ fn watches_are_set_again_in_requests_that_the_server_accepts() {
     let mut world = World::with(|settings| settings.max_request_len = max);
     world.start_serving();
     for number in 0..500 {
-        world.watch(WatchKind::Data, &format!("/{number}"));
+        world.watch(Data, &format!("/{number}"));
     }
     world.cut();
     world.advance(ms(1_000));
@@ -248,5 +171,4 @@ fn watches_are_set_again_in_requests_that_the_server_accepts() {
     let again = world.seen.iter().filter(|(_, frame)| frame.op == OpCode::SetWatches);
     let lens: Vec<usize> = again.map(|(_, frame)| frame.body.len()).collect();
     assert!(lens.len() > 1 && lens.iter().all(|len| *len <= max), "{lens:?}");
-    world.finish();
 }

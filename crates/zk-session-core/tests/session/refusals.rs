@@ -1,30 +1,30 @@
 //! Servers that refuse connections, and peers that are not ZooKeeper servers.
 
 use std::io;
-use std::time::Duration;
 
-use zk_session_core::{
-    DisconnectReason, Host, PeerProtocol, SaslFailure, TlsFailure, TlsProbeAnswer,
-};
+use zk_session_core::{PeerProtocol, TlsProbeAnswer};
 
-use crate::harness::{Seen, T, World, ms};
+use crate::harness::prelude::*;
 
 const REFUSED: DisconnectReason = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
+const CLOSED: DisconnectReason = DisconnectReason::ClosedByServer;
 const TLS: DisconnectReason = DisconnectReason::NotZooKeeper(PeerProtocol::Tls);
 const HTTP: DisconnectReason = DisconnectReason::NotZooKeeper(PeerProtocol::Http);
+const CERTIFICATE: DisconnectReason = DisconnectReason::Tls(TlsFailure::CertificateRequired);
 /// TLS alert `unexpected_message`.
 const TLS_ALERT: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 10];
 
 fn world(servers: u16, refused_timeout: Option<Duration>) -> World {
     World::with(|settings| {
-        settings.hosts = (0..servers).map(|port| Host::new("a", port)).collect();
+        settings.hosts = hosts(servers);
         settings.refused_timeout = refused_timeout;
     })
 }
 
-fn refused(world: &World) -> Vec<(Duration, DisconnectReason)> {
-    let refusal = |(at, seen): &(Duration, Seen)| match seen {
-        Seen::Refused(cause) => Some((*at, cause.clone())),
+/// Returns the reported refusals, which stop a first `connect`.
+fn refused(world: &World) -> Vec<DisconnectReason> {
+    let refusal = |(_, seen): &(Duration, Seen)| match seen {
+        Seen::Refused(cause) => Some(cause.clone()),
         _ => None,
     };
     world.log.iter().filter_map(refusal).collect()
@@ -32,8 +32,24 @@ fn refused(world: &World) -> Vec<(Duration, DisconnectReason)> {
 
 /// Advances to the next connection attempt and lets it fail.
 fn fail(world: &mut World, cause: DisconnectReason) {
-    world.advance_to_deadline();
+    world.advance_to_attempt();
     world.cut_for(cause);
+}
+
+/// Lets the next server accept the connection and close it.
+fn close(world: &mut World) {
+    world.open();
+    world.cut();
+}
+
+/// Returns how many servers were probed for TLS.
+fn tls_probes(world: &World) -> usize {
+    world.log.iter().filter(|(_, seen)| matches!(seen, Seen::ProbeTls(_))).count()
+}
+
+fn tls_probed(world: &mut World, host: &Host, answer: TlsProbeAnswer) {
+    world.session.handle_tls_probed(world.instant(), host, answer);
+    world.settle();
 }
 
 #[test]
@@ -50,11 +66,7 @@ fn foreign_protocol_is_detected_by_its_first_bytes() {
         world.deliver(bytes);
         assert_eq!(world.cause(), cause);
         let is_foreign = matches!(cause, DisconnectReason::NotZooKeeper(_));
-        assert_eq!(
-            refused(&world),
-            is_foreign.then_some((ms(0), cause)).into_iter().collect::<Vec<_>>()
-        );
-        world.finish();
+        assert_eq!(refused(&world), if is_foreign { vec![cause] } else { vec![] });
     }
 }
 
@@ -64,7 +76,6 @@ fn tls_bytes_after_the_handshake_are_a_frame_too_large() {
     world.deliver(&TLS_ALERT);
     assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
     assert_eq!(refused(&world), []);
-    world.finish();
 }
 
 #[test]
@@ -75,72 +86,54 @@ fn foreign_peers_are_reported_when_no_other_server_is_left() {
         world.open();
         world.deliver(if nth == 1 { b"HTTP/1.1 400 " } else { &TLS_ALERT });
     }
-    assert_eq!(refused(&world), [(world.now(), TLS)]);
-    world.finish();
+    assert_eq!(refused(&world), [TLS]);
 }
 
 #[test]
-fn refusing_server_is_retried_beside_foreign_peers() {
-    let mut world = world(2, None);
-    world.open();
-    world.deliver(&TLS_ALERT);
-    for _ in 0..20 {
-        fail(&mut world, REFUSED);
+fn refusing_server_is_retried_without_timeout_or_beside_others() {
+    for foreign in [0, 1] {
+        let mut world = world(2, None);
+        for _ in 0..foreign {
+            world.open();
+            world.deliver(&TLS_ALERT);
+        }
+        while world.now() < T {
+            fail(&mut world, REFUSED);
+        }
+        assert_eq!(refused(&world), []);
+        world.bring_up();
     }
-    assert_eq!(refused(&world), []);
-    world.bring_up();
-    world.finish();
-}
-
-#[test]
-fn refusing_servers_are_retried_without_a_refused_timeout() {
-    let mut world = world(2, None);
-    for _ in 0..100 {
-        fail(&mut world, REFUSED);
-    }
-    assert!(world.now() > T);
-    assert_eq!(refused(&world), []);
-    world.finish();
 }
 
 #[test]
 fn refusing_servers_are_reported_within_the_timeout() {
-    let bound = ms(1000);
-    let mut world = world(3, Some(bound));
-    while refused(&world).is_empty() {
-        fail(&mut world, REFUSED);
+    for (bound, attempts) in [(ms(1000), 4..100), (Duration::ZERO, 3..4)] {
+        let mut world = world(3, Some(bound));
+        while refused(&world).is_empty() {
+            let is_second = world.advance_to_attempt() == hosts(2)[1];
+            world.cut_for(if is_second { CERTIFICATE } else { REFUSED });
+        }
+        assert_eq!(refused(&world), [CERTIFICATE], "the most telling cause");
+        assert!(world.now() <= bound.max(ms(100)), "the next attempt would be too late");
+        assert!(
+            attempts.contains(&world.attempts().len()),
+            "each was tried, more than once in time"
+        );
     }
-    assert!(world.now() <= bound, "the next attempt would be too late");
-    assert!(world.attempts().len() > 3, "each was tried more than once");
-    world.finish();
-}
-
-#[test]
-fn refusal_is_reported_after_one_round_with_zero_timeout() {
-    let mut world = world(3, Some(Duration::ZERO));
-    for attempts in 1..=3 {
-        assert_eq!(refused(&world), [], "{attempts}");
-        fail(&mut world, REFUSED);
-    }
-    assert_eq!(refused(&world).len(), 1);
-    world.finish();
 }
 
 #[test]
 fn server_that_fails_without_refusing_is_retried() {
     for cause in [
         DisconnectReason::IdleTimeout,
-        DisconnectReason::ClosedByServer,
+        CLOSED,
         DisconnectReason::Unreachable(io::ErrorKind::TimedOut),
     ] {
         let mut world = world(2, Some(ms(100)));
-        for _ in 0..20 {
-            let current = world.attempts().len();
-            let is_odd = current.is_multiple_of(2);
-            fail(&mut world, if is_odd { cause.clone() } else { REFUSED });
+        for n in 0..20 {
+            fail(&mut world, if n % 2 == 0 { cause.clone() } else { REFUSED });
         }
         assert_eq!(refused(&world), [], "{cause}");
-        world.finish();
     }
 }
 
@@ -148,72 +141,47 @@ fn server_that_fails_without_refusing_is_retried() {
 fn refusal_after_the_first_connection_is_not_reported() {
     let mut world = world(1, Some(ms(100)));
     world.bring_up();
+    world.cut();
     for _ in 0..5 {
         fail(&mut world, REFUSED);
     }
     assert_eq!(refused(&world), []);
-    world.finish();
 }
 
 #[test]
 fn server_that_closes_at_once_is_probed_for_tls_once() {
     let mut world = world(2, None);
-    let probes = |world: &World| {
-        let is_probe = |(_, seen): &&(Duration, Seen)| matches!(seen, Seen::ProbeTls(_));
-        world.log.iter().filter(is_probe).count()
-    };
     for attempt in 1..=6 {
-        world.open();
-        world.cut();
-        assert_eq!(probes(&world), attempt.min(2));
-        assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
+        close(&mut world);
+        assert_eq!((tls_probes(&world), world.cause()), (attempt.min(2), CLOSED));
     }
-    for port in 0..2 {
+    for host in hosts(2) {
         assert_eq!(refused(&world), []);
-        world.session.handle_tls_probed(
-            world.instant(),
-            &Host::new("a", port),
-            TlsProbeAnswer::TlsOnly,
-        );
-        world.settle();
+        tls_probed(&mut world, &host, TlsProbeAnswer::TlsOnly);
     }
-    assert_eq!(refused(&world), [(world.now(), TLS)]);
-    world.open();
-    world.cut();
-    assert_eq!((world.cause(), probes(&world)), (TLS, 2));
-    world.finish();
+    assert_eq!(refused(&world), [TLS]);
+    close(&mut world);
+    assert_eq!((world.cause(), tls_probes(&world)), (TLS, 2));
 }
 
 #[test]
 fn server_that_closes_at_once_without_tls_is_retried() {
     let mut world = world(1, Some(ms(100)));
-    world.open();
-    world.cut();
-    world.session.handle_tls_probed(world.instant(), &Host::new("a", 0), TlsProbeAnswer::Other);
+    close(&mut world);
+    tls_probed(&mut world, &hosts(1)[0], TlsProbeAnswer::Other);
     for _ in 0..10 {
-        world.open();
-        world.cut();
+        close(&mut world);
     }
-    assert_eq!(refused(&world), []);
-    assert_eq!(world.cause(), DisconnectReason::ClosedByServer);
-    world.finish();
-}
+    assert_eq!((refused(&world), world.cause()), (vec![], CLOSED));
 
-#[test]
-fn server_that_rejects_a_session_is_not_probed_for_tls() {
     let mut world = World::up();
-    world.cut();
-    world.open();
+    world.reopen();
     world.cut(); // as a server does that is behind the session's zxid
-    assert!(!world.log.iter().any(|(_, seen)| matches!(seen, Seen::ProbeTls(_))));
-    world.finish();
+    assert_eq!(tls_probes(&world), 0);
 }
-
-const CERTIFICATE: DisconnectReason = DisconnectReason::Tls(TlsFailure::CertificateRequired);
 
 #[test]
 fn most_telling_cause_of_all_servers_is_reported() {
-    let closed = DisconnectReason::ClosedByServer;
     let sasl = DisconnectReason::Sasl(SaslFailure::ClosedByServer);
     let passing = DisconnectReason::Tls(TlsFailure::ClosedByServer);
     let rejected = DisconnectReason::Sasl(SaslFailure::Rejected);
@@ -227,9 +195,9 @@ fn most_telling_cause_of_all_servers_is_reported() {
         (vec![HTTP, CERTIFICATE], CERTIFICATE),
         (vec![rejected.clone(), CERTIFICATE], rejected),
         (vec![REFUSED, DisconnectReason::IdleTimeout], DisconnectReason::IdleTimeout),
-        (vec![closed.clone(), REFUSED], not_serving(1, 2)),
-        (vec![closed.clone(), REFUSED, REFUSED], not_serving(1, 3)),
-        (vec![closed.clone(), closed.clone()], closed),
+        (vec![CLOSED, REFUSED], not_serving(1, 2)),
+        (vec![CLOSED, REFUSED, REFUSED], not_serving(1, 3)),
+        (vec![CLOSED, CLOSED], CLOSED),
     ] {
         let mut world = world(u16::try_from(causes.len()).unwrap(), None);
         assert_eq!(world.session.connect_failure(), None);
@@ -237,16 +205,5 @@ fn most_telling_cause_of_all_servers_is_reported() {
             fail(&mut world, cause);
         }
         assert_eq!(world.session.connect_failure(), Some(expected));
-        world.finish();
     }
-}
-
-#[test]
-fn refusal_is_reported_with_the_most_telling_cause() {
-    let mut world = world(3, Some(Duration::ZERO));
-    for cause in [REFUSED, CERTIFICATE, REFUSED] {
-        fail(&mut world, cause);
-    }
-    assert_eq!(refused(&world), [(world.now(), CERTIFICATE)]);
-    world.finish();
 }

@@ -1,19 +1,13 @@
 //! The SASL exchange: alone on the connection, bounded, and never taken for a success.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use bytes::Bytes;
-use proto::{ErrorCode, OpCode, Sasl, SaslReply, SessionId, Zxid};
+use proto::{Sasl, SaslReply};
 use zk_session_core::limits::{SASL_CLOSES_MAX, SASL_REJECTION_TIME, SASL_TOKEN_LEN_MAX};
-use zk_session_core::{
-    DisconnectReason, Error, ErrorKind, Host, RetryOn, SaslFailure, SaslMechanism, SaslStep,
-    SessionEnd, SessionEvent, WatchKind,
-};
+use zk_session_core::{RetryOn, SaslMechanism, SaslStep};
 
 use crate::addresses::{address, reach};
-use crate::harness::{Servers, T, World, ended, ms};
-use crate::script::{PASSWORD, acceptance};
+use crate::harness::prelude::*;
 
 /// A mechanism in which each side sends its name: an empty token, `who?`, `alice`, `server`.
 #[derive(Default)]
@@ -45,12 +39,28 @@ fn names() -> Box<dyn SaslMechanism> {
     Box::<Names>::default()
 }
 
+/// Returns a world in which a session of half a minute is to be opened at this number of servers.
+pub(crate) fn world_of(servers: u16) -> World {
+    let mut world = World::with(|settings| {
+        settings.hosts = (0..servers).map(|port| Host::new("a", port)).collect();
+        settings.session_timeout = Duration::from_secs(30);
+    });
+    world.sasl = Some(names);
+    world
+}
+
+/// Opens the next connection, on which the server accepts the session and waits for the first token.
+fn open(world: &mut World) {
+    world.open();
+    let timeout = world.last_connect().timeout_ms;
+    world.respond(&acceptance(timeout));
+}
+
 /// Returns a world in which the server has accepted a session, and waits for the first token.
 fn accepted() -> World {
     let mut world = World::new();
     world.sasl = Some(names);
-    world.open();
-    world.respond(&acceptance(6000));
+    open(&mut world);
     world
 }
 
@@ -62,13 +72,97 @@ fn exchange(world: &mut World, token: &[u8], reply: Option<&'static [u8]>) {
     world.answer(&frame, Zxid::ZERO, ErrorCode::OK, &reply);
 }
 
-fn is_refused(world: &World) -> bool {
-    world.log.iter().any(|(_, seen)| format!("{seen:?}").starts_with("Refused"))
+/// Lets the client send its proof.
+fn ask_who(world: &mut World) {
+    exchange(world, b"", Some(b"who?"));
 }
 
 fn authenticate(world: &mut World) {
-    exchange(world, b"", Some(b"who?"));
+    ask_who(world);
     exchange(world, b"alice", Some(b"server"));
+}
+
+/// Opens the session, or resumes it. Returns the server.
+fn establish(world: &mut World) -> Host {
+    open(world);
+    authenticate(world);
+    assert!(world.session.is_connected());
+    world.attempts().last().unwrap().1.clone()
+}
+
+/// Opens the session, and loses the connection. Returns the server.
+fn interrupted(world: &mut World) -> Host {
+    let server = establish(world);
+    world.cut();
+    server
+}
+
+/// The server rejects the proof of the session that it has accepted.
+pub(crate) fn reject(world: &mut World) {
+    ask_who(world);
+    refuse(world, ErrorCode::AUTH_FAILED);
+}
+
+/// Answers the next token with this code.
+fn refuse(world: &mut World, code: ErrorCode) {
+    world.answer_next(OpCode::Sasl, Zxid::ZERO, code, &());
+}
+
+fn is_refused(world: &World) -> bool {
+    world.log.iter().any(|(_, seen)| matches!(seen, Seen::Refused(_)))
+}
+
+/// Waits for the next attempt, and returns its server, unless the session ends first.
+fn next_attempt(world: &mut World) -> Option<Host> {
+    let before = world.attempts().len();
+    world.advance_until(|world| world.attempts().len() > before || world.end().is_some());
+    world.attempts().get(before).map(|(_, host)| host.clone())
+}
+
+/// What a server does with an attempt.
+#[derive(Clone, Copy, PartialEq)]
+enum Act {
+    /// Refuses the connection.
+    Refuse,
+    /// Accepts the connection and does nothing.
+    Hang,
+    /// Closes the connection after the proof.
+    Close,
+    /// Rejects the proof.
+    Reject,
+}
+
+/// Makes attempts while the condition holds and the session goes on.
+fn attempt_while(
+    world: &mut World,
+    goes_on: impl Fn(&World) -> bool,
+    mut act: impl FnMut(&Host) -> Act,
+) {
+    while goes_on(world) {
+        let Some(server) = next_attempt(world) else { return };
+        match act(&server) {
+            Act::Refuse => world.cut_for(unreachable()),
+            Act::Hang => drop(world.advance_to_deadline()),
+            act => {
+                open(world);
+                ask_who(world);
+                if act == Act::Close {
+                    world.cut();
+                } else {
+                    refuse(world, ErrorCode::AUTH_FAILED);
+                }
+            }
+        }
+    }
+}
+
+/// Makes this number of attempts. Returns the last server.
+fn attempts(world: &mut World, count: u32, act: impl Fn(&Host) -> Act) -> Host {
+    for _ in 0..count {
+        let before = world.attempts().len();
+        attempt_while(world, |world| world.attempts().len() == before, &act);
+    }
+    world.attempts().pop().unwrap().1
 }
 
 #[test]
@@ -76,149 +170,130 @@ fn exchange_is_alone_and_first_on_each_connection() {
     let mut world = accepted();
     let auth = world.auth("digest");
     let watch = world.watch(WatchKind::Data, "/a");
+    let created = world.create("/a");
+    world.claim();
+    world.advance(T / 4);
     assert!(!world.session.is_connected() && !world.session.is_established());
     assert_eq!(world.events(), []);
-    exchange(&mut world, b"", Some(b"who?"));
-    assert_eq!(world.ops(), [OpCode::Sasl]);
+    ask_who(&mut world);
+    assert_eq!(world.ops(), [OpCode::Sasl], "and no ping");
     exchange(&mut world, b"alice", Some(b"server"));
-    assert!(world.session.is_connected());
     assert!(matches!(world.events()[..], [SessionEvent::Connected { .. }]));
-    let auth_frame = world.take(OpCode::Auth);
-    world.answer(&auth_frame, Zxid::ZERO, ErrorCode::OK, &());
-    let read = world.take(OpCode::GetData);
-    world.serve(&read);
-    assert!(world.is_ok(auth) && world.is_ok(watch));
+    for op in [OpCode::Auth, OpCode::Multi, OpCode::GetData, OpCode::Create2] {
+        world.serve_next(op);
+    }
+    assert!([auth, watch, created].into_iter().all(|n| world.is_ok(n)));
 
+    world.session.unclaim_lease();
     world.cut();
-    world.open();
-    world.respond(&acceptance(6000));
+    open(&mut world);
     assert_eq!(world.ops(), [OpCode::Sasl]);
     authenticate(&mut world);
     assert_eq!(world.ops(), [OpCode::Auth, OpCode::SetWatches]);
     assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
-    world.finish();
-}
-
-#[test]
-fn requests_wait_for_the_exchange_and_no_ping_is_sent() {
-    let mut world = accepted();
-    let created = world.create("/a");
-    world.claim();
-    world.advance(ms(1900));
-    assert_eq!(world.ops(), [OpCode::Sasl]);
-    authenticate(&mut world);
-    let ops = world.ops();
-    assert!(ops.contains(&OpCode::Create2) && ops.contains(&OpCode::Multi), "{ops:?}");
-    let frame = world.take(OpCode::Multi);
-    world.serve(&frame);
-    let frame = world.take(OpCode::Create2);
-    world.serve(&frame);
-    assert!(world.is_ok(created));
-    world.finish();
 }
 
 #[test]
 fn exchange_has_the_time_of_one_handshake() {
     let mut world = accepted();
-    world.advance(T / 3 - ms(1));
-    assert_eq!(world.session.last_disconnect(), None);
-    world.advance(ms(1));
-    assert_eq!(world.cause(), DisconnectReason::IdleTimeout);
-    world.finish();
+    let left = world.advance_until(|world| world.session.last_disconnect().is_some());
+    assert_eq!((left, world.cause()), (T / 3, DisconnectReason::IdleTimeout));
 }
 
 #[test]
 fn missing_token_in_mid_exchange_is_never_success() {
-    for after in [0, 1] {
+    for (before, token) in [(None, &b""[..]), (Some(&b"who?"[..]), b"alice")] {
         let mut world = accepted();
-        if after == 1 {
-            exchange(&mut world, b"", Some(b"who?"));
+        if before.is_some() {
+            exchange(&mut world, b"", before);
         }
-        exchange(&mut world, if after == 0 { b"" } else { b"alice" }, None);
+        exchange(&mut world, token, None);
         assert!(!world.session.is_connected());
         assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::NotOffered));
         assert!(is_refused(&world), "a first connect fails at once");
-        world.finish();
     }
 }
 
 #[test]
-fn wrong_proof_of_the_server_ends_the_attempt() {
-    let mut world = accepted();
-    exchange(&mut world, b"", Some(b"who?"));
-    exchange(&mut world, b"alice", Some(b"mallory"));
-    assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ServerNotProven));
-    assert!(!world.session.is_established());
-    world.finish();
+fn failed_exchange_ends_the_attempt_and_not_the_session() {
+    type Script = fn(&mut World);
+    let scripts: [(Script, SaslFailure); 4] = [
+        (|it| refuse(it, ErrorCode::AUTH_FAILED), SaslFailure::MechanismRefused),
+        (
+            |it| refuse(it, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH),
+            SaslFailure::MechanismRefused,
+        ),
+        (
+            |it| {
+                ask_who(it);
+                refuse(it, ErrorCode::UNIMPLEMENTED);
+            },
+            SaslFailure::Refused(ErrorCode::UNIMPLEMENTED),
+        ),
+        (
+            |it| {
+                ask_who(it);
+                exchange(it, b"alice", Some(b"mallory"));
+            },
+            SaslFailure::ServerNotProven,
+        ),
+    ];
+    for (script, failure) in scripts {
+        let mut world = accepted();
+        script(&mut world);
+        assert_eq!(world.cause(), DisconnectReason::Sasl(failure));
+        assert!(is_refused(&world), "a first connect fails at once");
+        assert!(world.end().is_none() && !world.session.is_established());
+        world.open();
+        assert_eq!(world.last_connect().session_id, SessionId::NONE);
+    }
 }
 
 #[test]
 fn rejection_ends_the_session() {
     for code in [ErrorCode::AUTH_FAILED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
-        let mut world = accepted();
-        let waiting = world.create("/a");
-        exchange(&mut world, b"", Some(b"who?"));
-        let frame = world.take(OpCode::Sasl);
-        world.answer(&frame, Zxid::ZERO, code, &());
-        assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-        assert_eq!(world.failure(waiting).0, ended(SessionEnd::AuthFailed));
-        world.finish();
+        for is_established in [false, true] {
+            let mut world = accepted();
+            if is_established {
+                authenticate(&mut world);
+                world.cut();
+                open(&mut world);
+            }
+            let waiting = world.create("/a");
+            ask_who(&mut world);
+            refuse(&mut world, code); // the server has proven nothing: `SECURITY.md` says so
+            assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
+            assert_eq!(world.failure(waiting).0, ended(SessionEnd::AuthFailed));
+        }
     }
-}
-
-/// The server rejects the proof of the session that it has accepted.
-pub(crate) fn reject(world: &mut World) {
-    exchange(world, b"", Some(b"who?"));
-    let frame = world.take(OpCode::Sasl);
-    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
 }
 
 #[test]
 fn rejection_by_one_server_of_a_name_does_not_end_the_session() {
     let found = [address(1), address(2)];
+    let accept = |world: &mut World| {
+        reach(world, &found);
+        world.respond(&acceptance(30_000));
+    };
     for rejects in [true, false] {
         let mut world = world_of(1);
-        reach(&mut world, &found);
-        world.respond(&acceptance(30_000));
+        accept(&mut world);
         reject(&mut world);
-        assert_eq!(world.session.end_reason(), None);
-        reach(&mut world, &found);
-        world.respond(&acceptance(30_000));
+        assert_eq!(world.end(), None);
+        accept(&mut world);
         if rejects {
             reject(&mut world);
-            assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
         } else {
             authenticate(&mut world);
-            assert!(world.session.is_connected());
         }
-        world.finish();
+        assert_eq!(world.end().is_some(), rejects);
+        assert_eq!(world.session.is_connected(), !rejects);
     }
 }
 
-#[test]
-fn rejected_first_token_is_a_refused_mechanism() {
-    for code in [ErrorCode::AUTH_FAILED, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH] {
-        let mut world = accepted();
-        let frame = world.take(OpCode::Sasl);
-        world.answer(&frame, Zxid::ZERO, code, &());
-        assert_eq!(world.session.end_reason(), None);
-        assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::MechanismRefused));
-        assert!(is_refused(&world), "a first connect fails at once");
-        world.finish();
-    }
-}
-
-#[test]
-fn other_codes_in_the_exchange_are_reported_at_once() {
-    let mut world = accepted();
-    exchange(&mut world, b"", Some(b"who?"));
-    let frame = world.take(OpCode::Sasl);
-    world.answer(&frame, Zxid::ZERO, ErrorCode::UNIMPLEMENTED, &());
-    let expected = SaslFailure::Refused(ErrorCode::UNIMPLEMENTED);
-    assert_eq!(world.cause(), DisconnectReason::Sasl(expected));
-    assert!(is_refused(&world));
-    world.finish();
-}
+/// A close, and a reset by a server that had not read everything.
+const CLOSES: [DisconnectReason; 2] =
+    [DisconnectReason::ClosedByServer, DisconnectReason::Io(std::io::ErrorKind::ConnectionReset)];
 
 #[test]
 fn close_after_the_proof_is_a_rejection_of_old_servers() {
@@ -227,134 +302,57 @@ fn close_after_the_proof_is_a_rejection_of_old_servers() {
     assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedBeforeProof));
     assert!(!is_refused(&world), "the server may not serve yet");
     for cause in CLOSES {
-        world.open();
-        world.respond(&acceptance(6000));
-        exchange(&mut world, b"", Some(b"who?"));
+        open(&mut world);
+        ask_who(&mut world);
         world.cut_for(cause);
         assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::ClosedByServer));
     }
     assert!(!is_refused(&world), "the server may restart");
-    while world.session.end_reason().is_none() {
-        attempt(&mut world, |_| true);
-    }
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
+    attempt_while(&mut world, |_| true, |_| Act::Close);
+    assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
     assert!(world.now() >= SASL_REJECTION_TIME);
-    world.finish();
 }
-
-/// A close, and a reset by a server that had not read everything.
-const CLOSES: [DisconnectReason; 2] =
-    [DisconnectReason::ClosedByServer, DisconnectReason::Io(std::io::ErrorKind::ConnectionReset)];
 
 #[test]
 fn closes_after_the_proof_end_an_established_session() {
-    for cause in CLOSES {
-        let mut world = accepted();
-        authenticate(&mut world);
-        world.cut();
+    for (servers, cause) in [(1, CLOSES[0].clone()), (1, CLOSES[1].clone()), (3, CLOSES[0].clone())]
+    {
+        let mut world = world_of(servers);
+        interrupted(&mut world);
         let mut closes = 0;
-        while world.session.end_reason().is_none() {
-            world.open();
-            world.respond(&acceptance(6000));
-            exchange(&mut world, b"", Some(b"who?"));
+        while next_attempt(&mut world).is_some() {
+            open(&mut world);
+            ask_who(&mut world);
             world.cut_for(cause.clone());
             closes += 1;
         }
-        assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-        assert!(closes >= SASL_CLOSES_MAX && world.now() >= SASL_REJECTION_TIME);
-        world.finish();
+        assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
+        assert!(closes >= SASL_CLOSES_MAX);
+        assert!((SASL_REJECTION_TIME..2 * SASL_REJECTION_TIME).contains(&world.now()));
     }
-}
-
-/// Returns a world in which a session of half a minute is to be opened at this number of servers.
-pub(crate) fn world_of(servers: u16) -> World {
-    let mut world = World::with(|settings| {
-        settings.hosts = (0..servers).map(|port| Host::new("a", port)).collect();
-        settings.session_timeout = LONG;
-    });
-    world.sasl = Some(names);
-    world
-}
-
-const LONG: Duration = Duration::from_secs(30);
-
-/// Opens the session, and loses the connection. Returns the server.
-fn interrupted(world: &mut World) -> Host {
-    world.open();
-    world.respond(&acceptance(30_000));
-    authenticate(world);
-    assert!(world.session.is_connected());
-    world.cut();
-    world.attempts().last().unwrap().1.clone()
-}
-
-/// Waits for the next attempt, and returns its server, unless the session ends first.
-fn next_attempt(world: &mut World) -> Option<Host> {
-    let before = world.attempts().len();
-    while world.attempts().len() == before {
-        if world.session.end_reason().is_some() {
-            return None;
-        }
-        world.advance_to_deadline();
-    }
-    Some(world.attempts().last().unwrap().1.clone())
-}
-
-/// Makes the next attempt. The server closes the connection after the proof, or is unreachable.
-fn attempt(world: &mut World, closes: impl FnOnce(&Host) -> bool) {
-    let Some(server) = next_attempt(world) else { return };
-    if !closes(&server) {
-        let cause = std::io::ErrorKind::ConnectionRefused;
-        return world.cut_for(DisconnectReason::Unreachable(cause));
-    }
-    world.open();
-    world.respond(&acceptance(30_000));
-    exchange(world, b"", Some(b"who?"));
-    world.cut();
 }
 
 #[test]
 fn session_waits_for_a_server_that_restarts() {
     let mut world = world_of(3);
     let updated = interrupted(&mut world);
-    while world.now() < ms(10_000) {
-        attempt(&mut world, |host| *host != updated);
-        assert_eq!(world.session.end_reason(), None);
-    }
-    while world.attempts().last().unwrap().1 != updated {
-        attempt(&mut world, |_| true);
-    }
-    for _ in 0..2 * SASL_CLOSES_MAX {
-        attempt(&mut world, |host| *host != updated);
-    }
-    world.open();
-    world.respond(&acceptance(30_000));
-    authenticate(&mut world);
-    assert!(world.session.is_connected());
-    world.finish();
+    let act = |host: &Host| if *host == updated { Act::Refuse } else { Act::Close };
+    attempt_while(&mut world, |world| world.now() < 2 * SASL_REJECTION_TIME, act);
+    let is_back = |world: &World| world.attempts().pop().unwrap().1 == updated;
+    attempt_while(&mut world, |world| !is_back(world), |_| Act::Close);
+    attempts(&mut world, 2 * SASL_CLOSES_MAX, act);
+    establish(&mut world);
 }
 
 #[test]
 fn session_waits_for_unreachable_servers() {
-    let mut world = world_of(3);
-    let bad = interrupted(&mut world);
-    while world.now() < ms(20_000) {
-        attempt(&mut world, |host| *host == bad);
-        assert_eq!(world.session.end_reason(), None);
+    for is_established in [false, true] {
+        let mut world = world_of(3);
+        let bad = if is_established { interrupted(&mut world) } else { Host::new("a", 1) };
+        let act = |host: &Host| if *host == bad { Act::Close } else { Act::Refuse };
+        attempt_while(&mut world, |world| world.now() < 4 * SASL_REJECTION_TIME, act);
+        assert!(world.end().is_none() && !is_refused(&world));
     }
-    world.finish();
-}
-
-#[test]
-fn first_session_waits_for_unreachable_servers() {
-    let mut world = world_of(3);
-    let bad = Host::new("a", 1);
-    while world.now() < ms(20_000) {
-        attempt(&mut world, |host| *host == bad);
-        assert_eq!(world.session.end_reason(), None);
-    }
-    assert!(!is_refused(&world));
-    world.finish();
 }
 
 #[test]
@@ -362,71 +360,20 @@ fn session_tries_the_servers_behind_a_balancer_for_a_while() {
     for closes in [SASL_CLOSES_MAX, 2 * SASL_CLOSES_MAX] {
         let mut world = world_of(1);
         interrupted(&mut world);
-        for _ in 0..closes {
-            attempt(&mut world, |_| true);
-        }
+        attempts(&mut world, closes, |_| Act::Close);
         assert!(world.now() < SASL_REJECTION_TIME);
-        world.open();
-        world.respond(&acceptance(30_000));
-        authenticate(&mut world);
-        assert!(world.session.is_connected());
-        world.finish();
+        establish(&mut world);
     }
-}
-
-#[test]
-fn closes_at_every_server_end_an_established_session() {
-    let mut world = world_of(3);
-    interrupted(&mut world);
-    while world.session.end_reason().is_none() {
-        attempt(&mut world, |_| true);
-    }
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-    assert!(world.now() < 2 * SASL_REJECTION_TIME);
-    world.finish();
-}
-
-#[test]
-fn first_session_is_tried_again_after_one_close() {
-    let mut world = world_of(1);
-    attempt(&mut world, |_| true);
-    assert!(!is_refused(&world));
-    interrupted(&mut world);
-    world.finish();
 }
 
 #[test]
 fn established_connection_restarts_the_count_of_closes() {
-    let mut world = accepted();
-    authenticate(&mut world);
+    let mut world = world_of(1);
     for _ in 0..2 * SASL_CLOSES_MAX {
-        world.cut();
-        world.open();
-        world.respond(&acceptance(6000));
-        exchange(&mut world, b"", Some(b"who?"));
-        world.cut();
-        world.open();
-        world.respond(&acceptance(6000));
-        authenticate(&mut world);
+        interrupted(&mut world);
+        attempts(&mut world, 1, |_| Act::Close);
     }
-    assert!(world.session.is_connected());
-    world.finish();
-}
-
-#[test]
-fn established_session_tries_again_after_a_failed_exchange() {
-    let mut world = accepted();
-    authenticate(&mut world);
-    world.cut();
-    world.open();
-    world.respond(&acceptance(6000));
-    exchange(&mut world, b"", None);
-    assert_eq!(world.session.end_reason(), None);
-    world.open();
-    world.respond(&acceptance(6000));
-    authenticate(&mut world);
-    assert!(world.session.is_connected());
-    world.finish();
+    establish(&mut world);
 }
 
 #[test]
@@ -434,29 +381,20 @@ fn unproven_server_changes_neither_session_nor_timeout() {
     let mut world = accepted();
     authenticate(&mut world);
     let timeout = world.session.session_timeout();
-    world.cut();
-    world.open();
-    let mut forged = acceptance(100);
-    forged.password = Bytes::from_static(b"forged");
-    world.respond(&forged);
-    exchange(&mut world, b"", Some(b"who?"));
-    exchange(&mut world, b"alice", Some(b"mallory"));
-    assert_eq!(world.session.session_timeout(), timeout);
+    for proof in [Some(&b"mallory"[..]), None] {
+        world.cut_if_open();
+        world.open();
+        let forged = ConnectResponse { password: "forged".into(), ..acceptance(100) };
+        world.respond(&forged);
+        ask_who(&mut world);
+        exchange(&mut world, b"alice", proof);
+        assert_eq!((world.session.session_timeout(), world.end()), (timeout, None));
+    }
     world.open();
     assert_eq!(world.last_connect().password, PASSWORD[..]);
     world.respond(&acceptance(6000));
     authenticate(&mut world);
     assert!(world.session.is_connected());
-    world.finish();
-}
-
-/// Makes the next attempt. The server rejects the proof.
-fn rejected_attempt(world: &mut World) -> Host {
-    let server = next_attempt(world).unwrap();
-    world.open();
-    world.respond(&acceptance(30_000));
-    reject(world);
-    server
 }
 
 /// Its list of users may be wrong, or out of date.
@@ -464,43 +402,36 @@ fn rejected_attempt(world: &mut World) -> Host {
 fn rejection_by_one_server_leaves_the_session_to_others() {
     let mut world = world_of(3);
     interrupted(&mut world);
-    let wrong = rejected_attempt(&mut world);
+    let wrong = attempts(&mut world, 1, |_| Act::Reject);
     assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::Rejected));
-    assert_eq!(world.session.end_reason(), None);
-    let right = interrupted(&mut world);
-    assert_ne!(right, wrong);
+    assert_eq!(world.end(), None);
+    assert_ne!(interrupted(&mut world), wrong);
     // Each server counts since the last connection: the others may accept the proof.
-    for _ in 0..2 {
-        rejected_attempt(&mut world);
-        assert_eq!(world.session.end_reason(), None);
-    }
-    world.finish();
+    attempts(&mut world, 2, |_| Act::Reject);
+    assert_eq!(world.end(), None);
 }
 
 /// An unreachable server refuses connections, or nothing answers at all.
 #[test]
 fn rejections_by_every_reachable_server_end_the_session() {
-    for answers in [true, false] {
+    for dead_does in [Act::Refuse, Act::Hang] {
         let mut world = world_of(3);
         let right = interrupted(&mut world);
         let dead = Host::new("a", (right.port() + 1) % 3);
         let mut rejecting = HashSet::new();
-        while let Some(server) = next_attempt(&mut world) {
-            if server != dead {
-                rejecting.insert(server);
-                world.open();
-                world.respond(&acceptance(30_000));
-                reject(&mut world);
-            } else if answers {
-                let cause = std::io::ErrorKind::ConnectionRefused;
-                world.cut_for(DisconnectReason::Unreachable(cause));
-            } else {
-                world.advance_to_deadline();
-            }
-        }
-        assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed), "{answers}");
+        attempt_while(
+            &mut world,
+            |_| true,
+            |server| {
+                if *server == dead {
+                    return dead_does;
+                }
+                rejecting.insert(server.clone());
+                Act::Reject
+            },
+        );
+        assert_eq!(world.end(), Some(SessionEnd::AuthFailed));
         assert_eq!(rejecting.len(), 2);
-        world.finish();
     }
 }
 
@@ -511,85 +442,52 @@ fn restart_of_the_server_that_accepts_does_not_end_the_session() {
     let right = interrupted(&mut world);
     let now = world.instant();
     world.session.update_servers(now, [0, 1].map(|port| Host::new("a", port)).into());
-    let mut rejections = 0;
-    while rejections < 3 {
-        match next_attempt(&mut world).unwrap() == right {
-            true => {
-                let cause = std::io::ErrorKind::ConnectionRefused;
-                world.cut_for(DisconnectReason::Unreachable(cause));
+    let rejections = std::cell::Cell::new(0);
+    attempt_while(
+        &mut world,
+        |_| rejections.get() < 3,
+        |server| {
+            if *server == right {
+                return Act::Refuse;
             }
-            false => {
-                rejections += 1;
-                world.open();
-                world.respond(&acceptance(30_000));
-                reject(&mut world);
-            }
-        }
-        assert_eq!(world.session.end_reason(), None);
-    }
-    world.finish();
+            rejections.set(rejections.get() + 1);
+            Act::Reject
+        },
+    );
+    assert_eq!(world.end(), None);
 }
 
 /// The error of a first session names the server that tells most.
 #[test]
 fn rejection_outweighs_later_failures_of_other_servers() {
     let mut world = world_of(2);
-    rejected_attempt(&mut world);
-    attempt(&mut world, |_| true);
+    attempts(&mut world, 1, |_| Act::Reject);
+    attempts(&mut world, 1, |_| Act::Close);
     let cause = world.session.connect_failure();
     assert_eq!(cause, Some(DisconnectReason::Sasl(SaslFailure::Rejected)));
     let error = Error::not_applied(ErrorKind::NoSession(cause.unwrap()));
     assert_eq!(error.retry_on(), RetryOn::NewSession, "the other server may accept them");
-    assert_eq!(world.session.end_reason(), None);
-    world.finish();
-}
-
-/// `SECURITY.md` says so.
-#[test]
-fn unproven_server_can_end_an_established_session() {
-    let mut world = accepted();
-    authenticate(&mut world);
-    world.cut();
-    world.open();
-    world.respond(&acceptance(6000));
-    exchange(&mut world, b"", Some(b"who?"));
-    let frame = world.take(OpCode::Sasl);
-    world.answer(&frame, Zxid::ZERO, ErrorCode::AUTH_FAILED, &());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthFailed));
-    world.finish();
-}
-
-#[test]
-fn unproven_server_leaves_a_first_session_to_be_created() {
-    let mut world = accepted();
-    exchange(&mut world, b"", Some(b"who?"));
-    exchange(&mut world, b"alice", Some(b"mallory"));
-    world.open();
-    assert_eq!(world.last_connect().session_id, SessionId::NONE);
-    world.finish();
+    assert_eq!(world.end(), None);
 }
 
 #[test]
 fn server_that_requires_authentication_ends_the_session() {
+    let required = ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH;
     let mut world = World::up();
     let created = world.create("/a");
-    let frame = world.take(OpCode::Create2);
-    world.answer(&frame, Zxid::ZERO, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
+    world.reject(OpCode::Create2, required);
     assert_eq!(world.failure(created).0, ended(SessionEnd::AuthRequired));
     let last = world.events().pop();
     assert!(
         matches!(last, Some(SessionEvent::AuthFailed { cause: SessionEnd::AuthRequired, .. })),
         "{last:?}"
     );
-    world.finish();
 
     // An idle session meets it with its first ping.
     let mut world = World::up();
-    world.advance(T / 3);
-    let ping = world.take(OpCode::Ping);
-    world.answer(&ping, Zxid::ZERO, ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH, &());
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::AuthRequired));
-    world.finish();
+    world.advance_to_ping();
+    world.reject(OpCode::Ping, required);
+    assert_eq!(world.end(), Some(SessionEnd::AuthRequired));
 }
 
 #[test]
@@ -597,36 +495,34 @@ fn last_token_is_accepted_with_and_without_an_answer_token() {
     for reply in [None, Some(&b""[..]), Some(b"x")] {
         let mut world = World::new();
         world.sasl = Some(|| Box::new(OneToken(1)));
-        world.open();
-        world.respond(&acceptance(6000));
+        open(&mut world);
         exchange(&mut world, b"x", reply);
         assert!(world.session.is_connected());
-        world.finish();
     }
 }
 
 #[test]
 fn long_tokens_are_rejected_in_both_directions() {
     let mut world = World::new();
+    world.sasl = Some(|| Box::new(OneToken(SASL_TOKEN_LEN_MAX)));
+    open(&mut world);
+    assert_eq!(world.ops(), [OpCode::Sasl], "the longest one");
     world.sasl = Some(|| Box::new(OneToken(SASL_TOKEN_LEN_MAX + 1)));
-    world.open();
-    world.respond(&acceptance(6000));
+    world.cut();
+    open(&mut world);
     assert_eq!(world.cause(), DisconnectReason::Sasl(SaslFailure::TokenTooLong));
-    world.finish();
 
     let mut world = accepted();
     let len = i32::try_from(SASL_TOKEN_LEN_MAX + 1000).unwrap();
     world.deliver(&len.to_be_bytes());
     assert_eq!(world.cause(), DisconnectReason::FrameTooLarge);
-    world.finish();
 }
 
 #[test]
 fn other_frames_during_the_exchange_end_the_connection() {
     let mut world = accepted();
-    world.notify(proto::EventType::NODE_CREATED, "/a");
-    assert_eq!(world.cause(), DisconnectReason::UnknownXid(proto::xid::NOTIFICATION));
-    world.finish();
+    world.notify(EventType::NODE_CREATED, "/a");
+    assert_eq!(world.cause(), DisconnectReason::UnknownXid(xid::NOTIFICATION));
 }
 
 #[test]
@@ -635,6 +531,5 @@ fn session_can_be_closed_during_the_exchange() {
     world.close();
     world.servers = Servers::Refuse;
     world.advance(T);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-    world.finish();
+    assert_eq!(world.end(), Some(SessionEnd::Closed));
 }

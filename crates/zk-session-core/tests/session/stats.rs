@@ -1,21 +1,19 @@
 //! Statistics of the session.
 
-use std::time::Duration;
+use crate::harness::prelude::*;
 
-use bytes::BytesMut;
-use proto::{DataReply, ErrorCode, OpCode, SessionId, Stat, Zxid};
-use zk_session_core::{ErrorKind, WatchKind};
-
-use crate::harness::{World, ms, pong};
-use crate::script::ID;
+/// Returns the number of replies in the histogram, and the sum of their times.
+fn latency(world: &World) -> (u64, Duration) {
+    let latency = world.stats().request_latency;
+    (latency.count(), latency.sum())
+}
 
 #[test]
 fn stats_count_requests_bytes_watches_and_losses() {
     let mut world = World::new();
     world.server.missing.insert("/n/none".to_owned());
-    let stats = |world: &World| world.session.stats(world.instant());
     world.create("/n/b");
-    let waiting = stats(&world);
+    let waiting = world.stats();
     assert_eq!((waiting.queued, waiting.in_flight, waiting.session_id), (1, 0, SessionId::NONE));
     assert!(waiting.queued_bytes > 40 && waiting.connected_to.is_none());
     assert_eq!((waiting.frames_sent, waiting.bytes_sent, waiting.lease_left), (0, 0, None));
@@ -24,7 +22,7 @@ fn stats_count_requests_bytes_watches_and_losses() {
     world.watch(WatchKind::Data, "/n/a");
     world.watch(WatchKind::Exists, "/n/none");
     world.watch(WatchKind::Children, "/n");
-    let up = stats(&world);
+    let up = world.stats();
     assert_eq!(up.session_id, ID);
     assert_eq!((up.queued, up.queued_bytes, up.in_flight, up.unwritten_bytes), (0, 0, 0, 0));
     assert_eq!((up.frames_sent, up.frames_received), (5, 5), "a handshake, four requests");
@@ -36,99 +34,68 @@ fn stats_count_requests_bytes_watches_and_losses() {
 
     world.unanswered.insert(OpCode::GetData.code());
     world.get("/n/a");
-    assert_eq!(stats(&world).in_flight, 1);
+    assert_eq!(world.stats().in_flight, 1);
     world.cut();
-    let lost = stats(&world);
+    let lost = world.stats();
     assert_eq!((lost.connections_lost, lost.in_flight), (1, 0));
     assert!(lost.connected_to.is_none());
     world.room = 10;
     world.advance(ms(100));
-    assert!(stats(&world).unwritten_bytes > 0);
-    world.finish();
+    assert!(world.stats().unwritten_bytes > 0);
 }
 
 #[test]
 fn heartbeat_and_ping_round_trips_are_measured() {
     let mut world = World::up();
     world.claim();
-    let heartbeat = world.take(OpCode::Multi);
     world.advance(ms(30));
-    let reply = proto::MultiReply { results: vec![] };
-    world.answer(&heartbeat, Zxid(9), ErrorCode::OK, &reply);
-    let stats = world.session.stats(world.instant());
+    world.serve_next(OpCode::Multi);
+    let stats = world.stats();
     assert_eq!((stats.heartbeat_round_trip, stats.ping_round_trip), (Some(ms(30)), None));
-    world.session.unclaim_lease();
-    while world.times(OpCode::Ping).is_empty() {
-        world.advance(ms(100));
-    }
-    let sent = world.times(OpCode::Ping)[0];
+    assert_eq!(latency(&world), (0, ms(0)), "it is no ordinary request");
+
+    // The answer to a ping of a lost connection never arrives. A later answer is not for that ping.
+    let mut world = World::up();
+    world.advance_to_ping();
+    world.reconnect();
+    world.advance_to_ping();
     world.advance(ms(7));
     world.deliver(&pong());
-    let stats = world.session.stats(world.instant());
-    assert_eq!(stats.ping_round_trip, Some(world.now() - sent));
-    assert_eq!(latency(&world), (0, ms(0)), "neither is an ordinary request");
-    world.finish();
+    assert_eq!(world.stats().ping_round_trip, Some(ms(7)));
 }
 
 #[test]
 fn request_latency_is_the_time_from_sending_to_reply() {
-    let mut world = World::new();
+    let mut world = World::with(|settings| settings.request_timeout = Some(ms(500)));
     let queued = world.create("/n");
     world.advance(ms(400));
     world.bring_up();
     world.advance(ms(3));
-    let create = world.take(OpCode::Create2);
-    world.serve(&create);
+    world.serve_next(OpCode::Create2);
     assert!(world.is_ok(queued));
     assert_eq!(latency(&world), (1, ms(3)), "the time without a connection does not count");
 
     world.get("/a");
-    let get = world.take(OpCode::GetData);
     world.advance(ms(40));
-    world.answer(&get, Zxid(9), ErrorCode::NO_NODE, &());
+    world.reject(OpCode::GetData, ErrorCode::NO_NODE);
     assert_eq!(latency(&world), (2, ms(43)), "a reply with an error counts");
+    world.delete_guaranteed("/n");
+    world.advance(ms(7));
+    world.serve_next(OpCode::Delete);
+    assert_eq!(latency(&world), (3, ms(50)));
+    let late = world.get("/a");
+    world.advance(ms(600));
+    assert!(world.reply(late).is_some());
+    world.serve_next(OpCode::GetData);
+    assert_eq!(latency(&world), (4, ms(650)), "a late reply counts");
 
     world.get("/a");
     world.advance(ms(1));
     world.cut();
-    assert_eq!(latency(&world), (2, ms(43)), "a lost request has no reply");
-    let stats = world.session.stats(world.instant());
+    assert_eq!(latency(&world), (4, ms(650)), "a lost request has no reply");
+    let stats = world.stats();
     let within = |bound| stats.request_latency.buckets().find(|it| it.0 == ms(bound)).unwrap().1;
-    assert_eq!([within(2), within(5), within(20), within(50)], [0, 1, 1, 2]);
-    world.finish();
-}
-
-#[test]
-fn request_latency_counts_late_replies_and_guaranteed_deletes() {
-    let mut world = World::with(|settings| settings.request_timeout = Some(ms(100)));
-    world.bring_up();
-    let late = world.get("/a");
-    world.advance(ms(100));
-    assert_eq!(world.failure(late).0, ErrorKind::TimedOut);
-    world.advance(ms(50));
-    let get = world.take(OpCode::GetData);
-    world.serve(&get);
-    assert_eq!(latency(&world), (1, ms(150)));
-    world.delete_guaranteed("/n");
-    world.advance(ms(7));
-    let delete = world.take(OpCode::Delete);
-    world.serve(&delete);
-    assert_eq!(latency(&world), (2, ms(157)));
-    world.finish();
-}
-
-#[test]
-fn auth_answered_out_of_order_is_not_counted_in_flight() {
-    let mut world = World::up();
-    world.get("/a");
-    world.auth("digest");
-    let get = world.take(OpCode::GetData);
-    let auth = world.take(OpCode::Auth);
-    world.answer(&auth, Zxid::ZERO, ErrorCode::OK, &());
-    assert_eq!(world.session.stats(world.instant()).in_flight, 1);
-    world.serve(&get);
-    assert_eq!(world.session.stats(world.instant()).in_flight, 0);
-    world.finish();
+    assert_eq!([within(2), within(5), within(20), within(50)], [0, 1, 2, 3]);
 }
 
 /// While a long reply arrives, the session keeps sending pings, although none is answered yet.
@@ -150,80 +117,51 @@ fn ping_round_trip_counts_from_the_ping_it_answers() {
     world.advance(ms(10));
     world.deliver(&pong());
     let second = world.times(OpCode::Ping)[1];
-    let round_trip = world.session.stats(world.instant()).ping_round_trip;
-    assert_eq!(round_trip, Some(world.now() - second));
-}
-
-/// Returns the number of replies in the histogram, and the sum of their times.
-fn latency(world: &World) -> (u64, Duration) {
-    let latency = world.session.stats(world.instant()).request_latency;
-    (latency.count(), latency.sum())
+    assert_eq!(world.stats().ping_round_trip, Some(world.now() - second));
 }
 
 #[test]
 fn counters_continue_after_a_lost_connection() {
     let mut world = World::up();
     // The reply to the handshake, which was all that arrived so far.
-    let handshake = world.session.stats(world.instant()).bytes_received;
+    let handshake = world.stats().bytes_received;
     for lost in 1..=3 {
-        let before = world.session.stats(world.instant());
+        let before = world.stats();
         world.get("/a");
         let get = world.take(OpCode::GetData);
         let mut reply = BytesMut::new();
-        let data = DataReply { data: Some(vec![0; 50].into()), stat: Stat::default() };
-        crate::script::reply(&mut reply, get.xid, Zxid(9), ErrorCode::OK, &data);
+        crate::script::reply(&mut reply, get.xid, Zxid(9), ErrorCode::OK, &());
         world.deliver(&reply);
-        world.cut();
-        world.bring_up();
-        let stats = world.session.stats(world.instant());
+        world.reconnect();
+        let stats = world.stats();
         let len = u64::try_from(reply.len()).unwrap();
         assert_eq!(stats.bytes_received, before.bytes_received + len + handshake);
         assert_eq!(stats.frames_sent, before.frames_sent + 2, "a request and a handshake");
         assert_eq!((stats.connections_lost, world.session.connections_lost()), (lost, lost));
     }
-    world.finish();
 }
 
 /// The ages explain why a lease ended: which answer was missing.
 #[test]
 fn stats_report_the_evidence_of_the_lease() {
-    let mut world = World::up();
-    world.answered.insert(OpCode::Ping.code());
-    let stats = |world: &World| world.session.stats(world.instant()).lease;
+    let mut world = World::up_answering(&[OpCode::Ping]);
+    let stats = |world: &World| world.stats().lease;
     assert_eq!(stats(&world), zk_session_core::LeaseStats::default());
     assert_eq!(world.session.lease_proven_at(), None);
     let handshake = world.instant();
     world.advance(ms(100));
     world.prove();
-    let proof = world.take(OpCode::Multi);
     world.advance(ms(10));
     assert_eq!(stats(&world).oldest_unanswered, Some(ms(10)));
-    world.serve(&proof);
+    world.serve_next(OpCode::Multi);
     world.advance(ms(500));
     world.sync();
-    let sync = world.take(OpCode::Sync);
-    world.serve(&sync);
+    world.serve_next(OpCode::Sync);
+    world.get("/a"); // neither the leader nor a quorum answers it
+    world.serve_next(OpCode::GetData);
     world.advance(ms(7));
     let lease = stats(&world);
     assert_eq!((lease.leader_answered, lease.quorum_answered), (Some(ms(7)), Some(ms(517))));
     assert_eq!((lease.proven, lease.oldest_unanswered), (Some(ms(617)), None));
     assert_eq!(world.session.lease_proven_at(), Some(handshake));
-    world.finish();
-}
-
-/// The answer to a ping of a lost connection never arrives. A later answer is not for that ping.
-#[test]
-fn ping_round_trip_ignores_pings_of_a_lost_connection() {
-    let mut world = World::up();
-    world.advance(ms(2000));
-    world.take(OpCode::Ping);
-    world.cut();
-    world.bring_up();
-    world.advance(ms(2000));
-    world.take(OpCode::Ping);
-    world.advance(ms(7));
-    world.deliver(&pong());
-    let stats = world.session.stats(world.instant());
-    assert_eq!(stats.ping_round_trip, Some(ms(7)));
-    world.finish();
 }

@@ -1,14 +1,10 @@
 //! Persistent watches, with a server that sends unusual events and errors.
 
-use proto::{AddWatchMode, ErrorCode, EventType, OpCode, SetWatches, Zxid};
-use zk_session_core::WatchKind;
-
-use crate::harness::World;
+use crate::harness::prelude::*;
 
 #[test]
 fn unknown_events_and_unwatched_paths_are_ignored() {
-    let mut world = World::up();
-    world.answered.insert(OpCode::AddWatch.code());
+    let mut world = World::up_answering(&[OpCode::AddWatch]);
     let all = world.stream(AddWatchMode::PersistentRecursive, "/");
     for path in ["", "/", "a", "//", "/a//b"] {
         world.notify(EventType(99), path);
@@ -16,63 +12,35 @@ fn unknown_events_and_unwatched_paths_are_ignored() {
     assert_eq!(world.told(all), []);
     world.notify(EventType::NODE_DELETED, "no path at all");
     assert!(world.session.is_connected());
-    world.finish();
-}
-
-#[test]
-fn rejected_stream_leaves_the_covered_watch_set() {
-    let mut world = World::up();
-    let stream = world.stream(AddWatchMode::Persistent, "/a");
-    let one_shot = world.watch(WatchKind::Data, "/a");
-    let add = world.take(OpCode::AddWatch);
-    let get = world.take(OpCode::GetData);
-    assert_eq!(get.body.last(), Some(&0), "the stream was to cover it");
-    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
-    world.answer(&get, Zxid(8), ErrorCode::OK, &());
-    let frame = world.take(OpCode::SetWatches);
-    let rearm: SetWatches<'_> = frame.read();
-    assert_eq!((rearm.relative_zxid, rearm.data), (Zxid(8), vec!["/a".into()]));
-    world.notify(EventType::NODE_DATA_CHANGED, "/a");
-    assert!(world.fired(one_shot).is_some());
-    assert_eq!(world.told(stream), []);
-    world.finish();
 }
 
 /// The server has no watch after a rejection, so the next request must set one.
 #[test]
 fn rejected_stream_covers_no_later_watch() {
     let mut world = World::up();
-    world.watch(WatchKind::Children, "/a");
-    let list = world.take(OpCode::GetChildren2);
-    world.serve(&list);
+    world.set_watch(WatchKind::Children, "/a");
     world.stream(AddWatchMode::Persistent, "/a");
-    let add = world.take(OpCode::AddWatch);
-    world.answer(&add, Zxid(7), ErrorCode::MARSHALLING_ERROR, &());
+    world.reject(OpCode::AddWatch, ErrorCode::MARSHALLING_ERROR);
     world.watch(WatchKind::Data, "/a");
     let get = world.take(OpCode::GetData);
     assert_eq!(get.body.last(), Some(&1), "the request sets the watch");
-    world.finish();
 }
 
 #[test]
 fn event_without_a_transaction_has_no_zxid() {
     let mut world = World::up();
     for (zxid, expected) in [(-1, None), (0, None), (7, Some(Zxid(7)))] {
-        let watch = world.watch(WatchKind::Data, "/a");
-        let get = world.take(OpCode::GetData);
-        world.serve(&get);
+        let watch = world.set_watch(WatchKind::Data, "/a");
         world.notify_of(Zxid(zxid), EventType::NODE_DATA_CHANGED, "/a");
         assert_eq!(world.event_zxid(watch), expected);
     }
-    world.finish();
 }
 
 /// With a recursive watch on the parent, the creation of a child is all that a server sends.
 #[test]
 fn child_watch_fires_with_the_events_that_its_server_sends() {
     for is_covered in [false, true] {
-        let mut world = World::up();
-        world.answered.extend([OpCode::AddWatch.code(), OpCode::GetChildren2.code()]);
+        let mut world = World::up_answering(&[OpCode::AddWatch, OpCode::GetChildren2]);
         if is_covered {
             world.stream(AddWatchMode::PersistentRecursive, "/a");
         }
@@ -83,8 +51,7 @@ fn child_watch_fires_with_the_events_that_its_server_sends() {
             world.notify(EventType::NODE_CHILDREN_CHANGED, "/a");
         }
         assert!(world.fired(watch).is_some());
-        assert_eq!(world.session.stats(world.instant()).one_shot_watches, 0);
-        world.finish();
+        assert_eq!(world.stats().one_shot_watches, 0);
     }
 }
 
@@ -93,9 +60,7 @@ fn child_watch_fires_with_the_events_that_its_server_sends() {
 fn abandoned_stream_is_not_registered() {
     let mut world = World::up();
     let stream = world.stream(AddWatchMode::Persistent, "/a");
-    let add = world.take(OpCode::AddWatch);
     world.abandon(stream);
-    world.answer(&add, Zxid(7), ErrorCode::OK, &());
-    assert_eq!(world.session.stats(world.instant()).persistent_watches, 0);
-    world.finish();
+    world.accept(OpCode::AddWatch);
+    assert_eq!(world.stats().persistent_watches, 0);
 }

@@ -1,30 +1,23 @@
 //! Requests in flight: their bound, and the packets that may overtake them.
 
-use bytes::BytesMut;
-use proto::{ErrorCode, OpCode, SetData, Zxid};
-use zk_session_core::SessionEnd;
-use zk_session_core::WatchKind;
+use crate::harness::prelude::*;
 
-use crate::harness::{Servers, T, Wire, World, ms};
-use crate::script::acceptance;
-
-fn set(world: &mut World, path: &str, len: usize) {
-    let data = vec![7; len];
-    let request = SetData { path: path.into(), data: Some((&data[..]).into()), version: -1 };
-    world.submit(&request, None);
+/// Sets 400 watches of this many bytes each, and opens another connection.
+fn reopened_with_watches(len: usize) -> World {
+    let mut world = World::served();
+    world.claim();
+    for n in 0..400 {
+        world.watch(WatchKind::Exists, &format!("/{}/{n}", "x".repeat(len)));
+    }
+    world.servers = Servers::Scripted;
+    world.reopen();
+    world
 }
 
 /// A heartbeat that waits behind `setWatches` requests is sent after requests with larger xids.
 #[test]
 fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
-    let mut world = World::served();
-    world.claim();
-    for n in 0..400 {
-        world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(250)));
-    }
-    world.servers = Servers::Scripted;
-    world.cut();
-    world.open();
+    let mut world = reopened_with_watches(1_000);
     world.room = 200_000;
     world.respond(&acceptance(6000));
     world.servers = Servers::Serve;
@@ -36,15 +29,22 @@ fn delayed_heartbeat_is_not_taken_for_a_skipped_reply() {
     assert!(world.is_ok(get));
 }
 
+/// The driver calls `poll_transmit` again only if the last call returned true.
 #[test]
-fn queued_writes_stay_bounded_when_credentials_are_added() {
-    let mut world = World::up();
-    let sent = |world: &World| world.session.stats(world.instant()).bytes_sent;
-    for _ in 0..200 {
-        set(&mut world, "/s", 50_000);
+fn watches_are_reregistered_without_waiting_for_replies() {
+    let mut world = reopened_with_watches(10_000);
+    let (now, mut bytes) = (world.instant(), BytesMut::new());
+    proto::encode_record(&acceptance(6000), &mut bytes);
+    world.session.handle_received(now, &mut bytes);
+    loop {
+        let mut part = BytesMut::new();
+        let has_more = world.session.poll_transmit(&mut part);
+        world.session.handle_written(part.len());
+        if !has_more {
+            break;
+        }
     }
-    world.auth("digest");
-    assert!(sent(&world) < 500_000, "{}", sent(&world));
+    assert_eq!(world.stats().unwritten_bytes, 0);
 }
 
 /// The close request is the last one. No packet has to overtake it, and the server must get it in time.
@@ -55,45 +55,14 @@ fn close_request_does_not_wait_for_earlier_replies() {
         world.create(&format!("/ephemeral-of-some-service/{n}"));
     }
     world.close();
-    while world.session.end_reason().is_none() {
+    while world.end().is_none() {
         world.advance(ms(1)); // the server reads everything and answers 1,000 requests a second
         if let Some(frame) = world.frames.pop_front() {
             world.serve(&frame);
         }
     }
     assert_eq!(world.times(OpCode::CloseSession).len(), 1);
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Closed));
-}
-
-/// The driver calls `poll_transmit` again only if the last call returned true.
-#[test]
-fn watches_are_reregistered_without_waiting_for_replies() {
-    let mut world = World::served();
-    for n in 0..400 {
-        world.watch(WatchKind::Exists, &format!("/{}/{n}", "long".repeat(2500)));
-    }
-    world.servers = Servers::Scripted;
-    world.cut();
-    while world.wire != Wire::Asked {
-        world.advance_to_deadline();
-    }
-    let (now, mut bytes) = (world.instant(), BytesMut::new());
-    let session = &mut world.session;
-    session.handle_connected(now);
-    session.poll_transmit(&mut bytes);
-    session.handle_written(bytes.len());
-    bytes.clear();
-    proto::encode_record(&acceptance(6000), &mut bytes);
-    session.handle_received(now, &mut bytes);
-    loop {
-        let mut part = BytesMut::new();
-        let has_more = session.poll_transmit(&mut part);
-        session.handle_written(part.len());
-        if !has_more {
-            break;
-        }
-    }
-    assert_eq!(session.stats(now).unwritten_bytes, 0);
+    assert_eq!(world.end(), Some(SessionEnd::Closed));
 }
 
 /// The session reconnects before the lease ends, and the ensemble commits slowly.
@@ -101,10 +70,8 @@ fn watches_are_reregistered_without_waiting_for_replies() {
 fn connection_is_kept_while_the_lease_can_still_be_renewed() {
     for (back, latency) in [(2800, 1200), (3000, 1050), (3200, 900), (3400, 600)] {
         let mut world = World::up();
-        world.advance(ms(1000));
         world.claim();
-        let proof = world.take(OpCode::Multi);
-        world.serve(&proof);
+        world.serve_next(OpCode::Multi);
         let end = world.lease().unwrap();
         world.advance(ms(back) - ms(20));
         world.frames.clear(); // these requests were lost
@@ -117,33 +84,4 @@ fn connection_is_kept_while_the_lease_can_still_be_renewed() {
         world.serve(&proof);
         assert!(world.lease() > Some(end));
     }
-}
-
-#[test]
-fn watch_removal_is_not_repeated_after_a_rejection() {
-    let mut world = World::served();
-    world.unanswered.insert(OpCode::RemoveWatches.code());
-    let watch = world.watch(WatchKind::Data, "/a");
-    world.drop_watch(watch, "/a");
-    let mut asked = 0;
-    for _ in 0..100 {
-        world.advance(ms(100));
-        while let Some(at) = world.frames.iter().position(|it| it.op == OpCode::RemoveWatches) {
-            asked += 1;
-            let frame = world.frames.remove(at).unwrap();
-            world.answer(&frame, Zxid(9), ErrorCode::MARSHALLING_ERROR, &());
-        }
-    }
-    assert_eq!(asked, 1);
-}
-
-/// The connection attempt fails before the driver handles the timeout that ends the session.
-#[test]
-fn detach_without_a_session_ends_as_detached() {
-    let mut world = World::new();
-    world.tick();
-    world.session.detach(world.instant());
-    world.cut();
-    assert_eq!(world.session.end_reason(), Some(SessionEnd::Detached));
-    assert!(world.now() < T);
 }

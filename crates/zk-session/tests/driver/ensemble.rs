@@ -19,8 +19,6 @@ pub(crate) struct State {
     pub(crate) panics: bool,
     pub(crate) unanswered: BTreeSet<i32>,
     pub(crate) refuses_auth: bool,
-    /// How many bytes the server writes at a time.
-    pub(crate) piece: usize,
     /// After this many more bytes to the client, the server closes the connection.
     pub(crate) budget: usize,
 }
@@ -57,7 +55,6 @@ impl Ensemble {
             panics: false,
             unanswered: BTreeSet::new(),
             refuses_auth: false,
-            piece: usize::MAX,
             budget: usize::MAX,
         };
         let state = Arc::new(Mutex::new(state));
@@ -73,7 +70,36 @@ impl Ensemble {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        self.config("a").connector(self.clone()).connect().await.unwrap()
+        self.connect_with(self.config("a")).await
+    }
+
+    pub(crate) async fn connect_with(&self, config: Config) -> Client {
+        config.connector(self.clone()).connect().await.unwrap()
+    }
+
+    /// Opens a session that a manager replaces when it ends.
+    pub(crate) async fn sessions(&self) -> SessionManager {
+        self.manage(self.config("a")).await
+    }
+
+    pub(crate) async fn manage(&self, config: Config) -> SessionManager {
+        SessionManager::connect(config.connector(self.clone())).await.unwrap()
+    }
+
+    /// Ends the session: the servers reject it at its next connection.
+    pub(crate) fn expire(&self) {
+        self.state().script.expired = true;
+        self.cut();
+    }
+
+    /// Returns the sessions that all connections asked for.
+    pub(crate) fn asked(&self) -> Vec<SessionId> {
+        self.state().script.connects.iter().map(|connect| connect.session_id).collect()
+    }
+
+    /// Returns how many requests with this operation the servers received.
+    pub(crate) fn count(&self, op: OpCode) -> usize {
+        self.ops().into_iter().filter(|seen| *seen == op).count()
     }
 
     pub(crate) fn ops(&self) -> Vec<OpCode> {
@@ -153,15 +179,9 @@ impl Ensemble {
     }
 
     pub(crate) async fn write(&self, stream: &mut DuplexStream, output: &[u8]) -> io::Result<()> {
-        let (piece, budget) = {
-            let state = self.state();
-            (state.piece, state.budget)
-        };
+        let budget = self.state().budget;
         let whole = output.len() < budget;
-        for piece in output[..output.len().min(budget)].chunks(piece) {
-            stream.write_all(piece).await?;
-            tokio::task::yield_now().await;
-        }
+        stream.write_all(&output[..output.len().min(budget)]).await?;
         if !whole {
             self.state().budget = usize::MAX;
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -194,7 +214,7 @@ impl Connector for Ensemble {
             };
             let (client, server) = tokio::io::duplex(64 * 1024);
             tokio::spawn(this.clone().serve(server, connection));
-            Ok(Recorded { stream: client, state: this.state, peer: None })
+            Ok(Recorded { stream: client, state: this.state, peer: None, _alive: None })
         }
     }
 
@@ -208,6 +228,8 @@ pub(crate) struct Recorded {
     pub(crate) stream: DuplexStream,
     pub(crate) state: Arc<Mutex<State>>,
     pub(crate) peer: Option<IpAddr>,
+    /// Counts the streams that exist.
+    pub(crate) _alive: Option<Arc<()>>,
 }
 
 impl AsyncRead for Recorded {

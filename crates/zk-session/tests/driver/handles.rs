@@ -9,9 +9,7 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn handle_reports_its_name_and_full_paths() {
     let ensemble = Ensemble::new();
-    let client =
-        ensemble.config("a/app").name("billing").connector(ensemble.clone()).connect().await;
-    let client = client.unwrap();
+    let client = ensemble.connect_with(ensemble.config("a/app").name("billing")).await;
     assert_eq!(client.name(), Some("billing"));
     assert_eq!(client.full_path("/n"), "/app/n");
     assert_eq!(client.full_path("/"), "/app");
@@ -38,20 +36,6 @@ async fn handle_reports_lost_connections_and_their_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn session_credentials_resume_the_session() {
-    let ensemble = Ensemble::new();
-    let client = ensemble.client().await;
-    let credentials = client.session_credentials().unwrap();
-    assert_eq!(credentials.session_id(), ID);
-    client.detach();
-    let config = ensemble.config("a").resume(credentials);
-    let resumed = config.connector(ensemble.clone()).connect().await.unwrap();
-    assert_eq!(ensemble.state().script.connects[1].session_id, ID);
-    resumed.close().await;
-    assert_eq!(resumed.session_credentials(), None);
-}
-
-#[tokio::test(start_paused = true)]
 async fn update_servers_rejects_another_chroot() {
     for (connected, updated, is_accepted) in [
         ("a/app", "b/app", true),
@@ -61,8 +45,7 @@ async fn update_servers_rejects_another_chroot() {
         ("a", "b/app", false),
     ] {
         let ensemble = Ensemble::new();
-        let config = ensemble.config(connected);
-        let client = config.connector(ensemble.clone()).connect().await.unwrap();
+        let client = ensemble.connect_with(ensemble.config(connected)).await;
         let result = client.update_servers(updated);
         assert_eq!(result.is_ok(), is_accepted, "from {connected} to {updated}: {result:?}");
         if let Err(error) = result {
@@ -193,8 +176,7 @@ async fn debug_texts_identify_values_and_show_no_secret() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a/app").auth("digest", "alice:sesame");
     assert_shows(&config, &["Credential", "digest"]);
-    let sessions = zk_session::SessionManager::connect(config.connector(ensemble.clone())).await;
-    let sessions = sessions.unwrap();
+    let sessions = ensemble.manage(config).await;
     let client = sessions.client();
     assert_shows(&client, &["Client", "session_id: 0x100000001", "/app"]);
     assert_shows(&sessions, &["SessionManager", "session_id: 0x100000001"]);
@@ -267,6 +249,7 @@ async fn request_before_the_first_session_has_a_time_limit() {
     ensemble.state().refuses = true;
     let config = ensemble.config("a").connect_timeout(Duration::from_secs(7));
     let (client, began) = (config.connector(ensemble.clone()).open().unwrap(), now());
+    assert_eq!((client.is_connected(), client.session_id()), (false, SessionId::NONE));
     let error = client.get_data("/n").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TimedOut, "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
@@ -274,6 +257,7 @@ async fn request_before_the_first_session_has_a_time_limit() {
     // A session that was open waits for a server, as documented.
     ensemble.state().refuses = false;
     client.get_data("/n").await.unwrap();
+    assert!(client.is_connected());
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,5 +268,4 @@ async fn idle_session_moves_at_once_when_its_server_is_removed() {
     client.update_servers("b").unwrap();
     ensemble.until(|state| state.connections == 2).await;
     assert!(now() - began < T / 10, "{:?}", now() - began);
-    client.close().await;
 }

@@ -1,7 +1,5 @@
-//! Servers that answer inside the reads and writes of the client, without a task of their own. They
-//! outlive the client's runtime, and can send more than the client can read.
-
-use std::collections::VecDeque;
+//! A server that answers inside the reads and writes of the client, without a task of its own. It
+//! outlives the client's runtime, and can send more than the client can read.
 
 use proto::{EventType, RequestHeader};
 
@@ -11,40 +9,43 @@ use super::*;
 const FLOOD_LEN: usize = 8 << 20;
 
 /// The state of the server and its connections.
-struct Server {
-    script: Script,
-    ops: Vec<OpCode>,
+pub(crate) struct Server {
+    pub(crate) script: Script,
+    pub(crate) ops: Vec<OpCode>,
     /// Bytes of notifications that are still to be sent, without a pause.
     flood: usize,
     /// Every write fails.
-    is_broken: bool,
+    pub(crate) is_broken: bool,
+    /// The answers arrive when a write fails.
+    pub(crate) is_slow: bool,
 }
 
 #[derive(Clone)]
-struct InPlace(Arc<Mutex<Server>>);
+pub(crate) struct InPlace(Arc<Mutex<Server>>);
 
 impl InPlace {
-    fn new() -> Self {
-        let script = Script::new();
-        let server = Server { script, ops: Vec::new(), flood: 0, is_broken: false };
+    pub(crate) fn new() -> Self {
+        let (script, ops) = (Script::new(), Vec::new());
+        let server = Server { script, ops, flood: 0, is_broken: false, is_slow: false };
         Self(Arc::new(Mutex::new(server)))
     }
 
-    fn server(&self) -> MutexGuard<'_, Server> {
+    pub(crate) fn server(&self) -> MutexGuard<'_, Server> {
         self.0.lock().unwrap()
     }
 
-    async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         let config = Config::new("a").unwrap().session_timeout(T).seed(1);
         config.connector(self.clone()).connect().await.unwrap()
     }
 }
 
-struct InPlaceStream {
+pub(crate) struct InPlaceStream {
     server: InPlace,
     from_client: BytesMut,
-    to_client: VecDeque<u8>,
+    to_client: BytesMut,
     greeted: bool,
+    has_failed: bool,
 }
 
 impl Connector for InPlace {
@@ -54,9 +55,10 @@ impl Connector for InPlace {
         &self,
         _host: &Host,
     ) -> impl Future<Output = io::Result<InPlaceStream>> + Send + 'static {
-        let (from_client, to_client) = (BytesMut::new(), VecDeque::new());
-        let server = self.clone();
-        std::future::ready(Ok(InPlaceStream { server, from_client, to_client, greeted: false }))
+        let (from_client, to_client) = (BytesMut::new(), BytesMut::new());
+        let (server, greeted, has_failed) = (self.clone(), false, false);
+        let stream = InPlaceStream { server, from_client, to_client, greeted, has_failed };
+        std::future::ready(Ok(stream))
     }
 }
 
@@ -67,19 +69,20 @@ impl AsyncRead for InPlaceStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.to_client.is_empty() && this.server.server().flood > 0 {
-            let mut event = BytesMut::new();
-            script::notify(&mut event, Zxid(100), EventType::NODE_DELETED, "/flood");
-            let mut server = this.server.server();
-            server.flood = server.flood.saturating_sub(event.len());
-            this.to_client.extend(event);
+        let mut server = this.server.0.lock().unwrap();
+        if this.to_client.is_empty() && server.flood > 0 {
+            script::notify(&mut this.to_client, Zxid(100), EventType::NODE_DELETED, "/flood");
+            server.flood = server.flood.saturating_sub(this.to_client.len());
         }
-        if this.to_client.is_empty() {
+        let is_held = server.is_slow && !this.has_failed;
+        if this.to_client.is_empty() || is_held {
+            if !is_held {
+                this.to_client = BytesMut::new(); // leaves no memory behind
+            }
             return Poll::Pending; // a write produces the next bytes, and wakes
         }
         let len = buffer.remaining().min(this.to_client.len());
-        let bytes: Vec<u8> = this.to_client.drain(..len).collect();
-        buffer.put_slice(&bytes);
+        buffer.put_slice(&this.to_client.split_to(len));
         Poll::Ready(Ok(()))
     }
 }
@@ -93,19 +96,21 @@ impl AsyncWrite for InPlaceStream {
         let this = &mut *self;
         let mut server = this.server.0.lock().unwrap();
         if server.is_broken {
+            this.has_failed = true;
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         this.from_client.extend_from_slice(bytes);
         while let Some(frame) = split_frame(&mut this.from_client, 1 << 20).unwrap() {
-            let mut answer = BytesMut::new();
             if !std::mem::replace(&mut this.greeted, true) {
-                server.script.connect(&frame, &mut answer);
+                server.script.connect(&frame, &mut this.to_client);
             } else {
                 let (header, _) = RequestHeader::split(&frame).unwrap();
                 server.ops.push(OpCode::from_code(header.op).unwrap());
-                server.script.answer(&Frame::parse(&frame), &mut answer);
+                server.script.answer(&Frame::parse(&frame), &mut this.to_client);
             }
-            this.to_client.extend(answer);
+        }
+        if this.from_client.is_empty() {
+            this.from_client = BytesMut::new();
         }
         cx.waker().wake_by_ref();
         Poll::Ready(Ok(bytes.len()))
@@ -162,4 +167,25 @@ async fn failed_write_ends_the_connection_despite_a_flood() {
     assert_eq!(*error.kind(), ErrorKind::ConnectionLost(cause));
     let left = network.server().flood;
     assert!(left > 0, "the client stops reading before the server stops sending");
+}
+
+/// The reply to the first request arrives at the time when the write of the second one fails.
+#[tokio::test(start_paused = true)]
+async fn failed_write_does_not_hide_a_received_reply() {
+    let network = InPlace::new();
+    let client = network.client().await;
+    network.server().is_slow = true;
+    let first = client.set_data("/n", b"one", None);
+    for _ in 0..10 {
+        tokio::task::yield_now().await; // the first request is written
+    }
+    network.server().is_broken = true;
+    let began = now();
+    let second = client.set_data("/n", b"two", None);
+    first.await.unwrap();
+    assert_eq!(now(), began, "the failed write wakes the driver");
+    let error = second.await.unwrap_err();
+    let cause = DisconnectReason::Io(io::ErrorKind::BrokenPipe);
+    assert_eq!(*error.kind(), ErrorKind::ConnectionLost(cause));
+    assert_eq!(error.outcome(), Outcome::NotApplied, "not a byte of it was written");
 }

@@ -1,116 +1,49 @@
-//! Memory of an idle session, counted.
+//! Memory of an idle session, counted. The server answers in place, so that all memory that is counted
+//! belongs to the client.
 
 use allocation_counter::measure;
 use bytes::Bytes;
+use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-
-/// A server without a network. It answers in place, so that all memory that is counted belongs to
-/// the client.
-struct Echo {
-    script: Script,
-    input: BytesMut,
-    output: BytesMut,
-    greeted: bool,
-}
-
-/// The data of the node on every server.
-struct Echoes(Bytes);
-
-impl Connector for Echoes {
-    type Stream = Echo;
-
-    fn connect(&self, _host: &Host) -> impl Future<Output = io::Result<Echo>> + Send + 'static {
-        let mut script = Script::new();
-        script.data = self.0.clone();
-        let (input, output) = (BytesMut::new(), BytesMut::new());
-        std::future::ready(Ok(Echo { script, input, output, greeted: false }))
-    }
-}
-
-impl AsyncRead for Echo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.output.is_empty() {
-            self.output = BytesMut::new();
-            return Poll::Pending; // a write produces the next bytes, and wakes
-        }
-        let len = buffer.remaining().min(self.output.len());
-        buffer.put_slice(&self.output.split_to(len));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Echo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        this.input.extend_from_slice(bytes);
-        while let Some(frame) = split_frame(&mut this.input, 1 << 20).unwrap() {
-            if !std::mem::replace(&mut this.greeted, true) {
-                this.script.connect(&frame, &mut this.output);
-            } else {
-                this.script.answer(&Frame::parse(&frame), &mut this.output);
-            }
-        }
-        if this.input.is_empty() {
-            this.input = BytesMut::new();
-        }
-        cx.waker().wake_by_ref();
-        Poll::Ready(Ok(bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
+use crate::in_place::InPlace;
 
 /// Of a session, including its driver, its events and its share of the runtime.
 const IDLE_BYTES_MAX: i64 = 24 * 1024;
 
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+/// Sets the data of the node this often, and waits for all answers.
+async fn set(client: &Client, times: usize, data: &[u8]) {
+    let written: Vec<_> = (0..times).map(|_| client.set_data("/n", data, None)).collect();
+    for answer in written {
+        answer.await.unwrap();
+    }
+}
+
 #[test]
 fn idle_session_memory_is_bounded_after_a_burst() {
     const SESSIONS: i64 = 50;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = runtime();
     let mut clients = Vec::with_capacity(SESSIONS.try_into().unwrap());
     let data = Bytes::from(vec![7; 200_000]);
     let held = measure(|| {
-        for seed in 0..SESSIONS {
-            let config =
-                Config::new("a").unwrap().session_timeout(T).seed(seed.try_into().unwrap());
-            let client =
-                runtime.block_on(config.connector(Echoes(data.clone())).connect()).unwrap();
-            runtime.block_on(async {
-                let written: Vec<_> = (0..4).map(|_| client.set_data("/n", &data, None)).collect();
-                for answer in written {
-                    answer.await.unwrap();
-                }
+        for _ in 0..SESSIONS {
+            clients.push(runtime.block_on(async {
+                let network = InPlace::new();
+                network.server().script.data = data.clone();
+                let client = network.client().await;
+                set(&client, 4, &data).await;
                 assert_eq!(client.get_data("/n").await.unwrap().data, data);
                 // Several requests in one write, whose buffer grows with room to spare.
-                let written: Vec<_> =
-                    (0..8).map(|_| client.set_data("/n", &data[..12_000], None)).collect();
-                for answer in written {
-                    answer.await.unwrap();
-                }
-                client.set_data("/n", b"", None).await.unwrap();
+                set(&client, 8, &data[..12_000]).await;
+                set(&client, 1, b"").await;
                 tokio::time::sleep(T).await; // reason: idle, with a few pings
                 assert!(client.is_connected());
-            });
-            clients.push(client);
+                client
+            }));
         }
     });
     let each = held.bytes_current / SESSIONS;
@@ -122,16 +55,10 @@ fn idle_session_memory_is_bounded_after_a_burst() {
 #[test]
 fn small_node_data_does_not_keep_the_read_buffer() {
     const KEPT: i64 = 1000;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let config = Config::new("a").unwrap().session_timeout(T).seed(1);
-    let client = runtime
-        .block_on(config.connector(Echoes(Bytes::from_static(b"0123456789"))).connect())
-        .unwrap();
-    runtime.block_on(client.set_data("/n", b"0123456789", None)).unwrap();
+    let (runtime, network) = (runtime(), InPlace::new());
+    network.server().script.data = Bytes::from_static(b"0123456789");
+    let client = runtime.block_on(network.client());
+    runtime.block_on(set(&client, 1, b"0123456789"));
     let mut kept = Vec::with_capacity(KEPT.try_into().unwrap());
     let held = measure(|| {
         for _ in 0..KEPT {

@@ -1,9 +1,7 @@
 //! Code of the application that panics while the driver runs it.
 
 use super::*;
-use zk_session::{
-    Sasl, SaslFailure, SaslMechanism, SaslPreparation, SaslStep, SessionChange, SessionManager,
-};
+use zk_session::{Sasl, SaslFailure, SaslMechanism, SaslPreparation, SaslStep};
 
 /// The driver polled the stream once more in its destructor, which aborted the process.
 #[tokio::test(start_paused = true)]
@@ -18,25 +16,6 @@ async fn panic_of_a_stream_ends_the_session_and_no_more() {
     let later = client.get_data("/n").await.unwrap_err();
     assert_eq!(*later.kind(), ErrorKind::SessionEnded(end));
     assert_eq!(later.retry_on(), RetryOn::NewSession);
-}
-
-#[tokio::test(start_paused = true)]
-async fn session_manager_opens_the_next_session_after_a_panic() {
-    let ensemble = Ensemble::new();
-    let config = ensemble.config("a").connector(ensemble.clone());
-    let sessions = SessionManager::connect(config).await.unwrap();
-    let mut changes = sessions.changes();
-    ensemble.state().panics = true;
-    sessions.client().get_data("/n").await.unwrap_err();
-    let ended = changes.next().await;
-    let is_told = |cause: &SessionEnd| *cause == SessionEnd::DriverPanicked;
-    assert!(
-        matches!(&ended, Some(SessionChange::Ended { cause, .. }) if is_told(cause)),
-        "{ended:?}"
-    );
-    let opened = changes.next().await;
-    assert!(matches!(opened, Some(SessionChange::Opened { .. })), "{opened:?}");
-    sessions.client().sync("/n").await.unwrap();
 }
 
 /// The connector panics at the next attempt, in the turn in which callers get the answers of the last one.

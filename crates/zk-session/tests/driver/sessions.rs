@@ -1,37 +1,27 @@
 //! Consecutive sessions: resumed by another client, or opened by a manager.
 
 use zk_session::limits::NEXT_SESSION_PAUSE_MAX;
-use zk_session::{
-    Prometheus, RetryOn, RetryPolicy, SessionChange, SessionCredentials, SessionManager,
-};
+use zk_session::{Prometheus, RetryPolicy, SessionChange, SessionCredentials};
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn manager_opens_the_next_session_after_an_expiry() {
     let ensemble = Ensemble::new();
-    let config = ensemble.config("a");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.sessions().await;
     let mut changes = sessions.changes();
     let first = sessions.client();
     let claim = first.claim_lease();
     claim.renew().await.unwrap();
     let term = claim.bind().unwrap();
 
-    ensemble.state().script.expired = true;
-    ensemble.cut();
+    ensemble.expire();
     let ended = SessionChange::Ended { session_id: ID, cause: SessionEnd::Expired };
     assert_eq!(changes.next().await, Some(ended));
     let second = sessions.open_client().await.unwrap();
     let opened = SessionChange::Opened { previous_id: ID, session_id: second.session_id() };
     assert_eq!(changes.next().await, Some(opened));
-    let asked: Vec<SessionId> =
-        ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
-    assert_eq!(
-        asked,
-        [SessionId::NONE, ID, SessionId::NONE],
-        "a new session, not the old one again"
-    );
+    assert_eq!(ensemble.asked(), [SessionId::NONE, ID, SessionId::NONE], "a new session");
     assert_eq!(first.end_reason(), Some(SessionEnd::Expired), "the old client stays dead");
     assert!(!claim.holds(term) && first.exists("/n").await.is_err());
     assert!(sessions.clone().client().is_same_session(&second));
@@ -43,8 +33,7 @@ async fn manager_opens_the_next_session_after_an_expiry() {
 #[tokio::test(start_paused = true)]
 async fn totals_outlast_the_end_of_a_session() {
     let ensemble = Ensemble::new();
-    let config = ensemble.config("a");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.sessions().await;
     let counted = || {
         let it = sessions.totals();
         (it.opened, it.expired, it.failed_attempts > 0, it.connections_lost)
@@ -86,8 +75,7 @@ async fn totals_outlast_the_end_of_a_session() {
 async fn manager_opens_the_next_session_after_clean_up_overflow() {
     for is_closed in [false, true] {
         let ensemble = Ensemble::new();
-        let config = ensemble.config("a");
-        let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+        let sessions = ensemble.sessions().await;
         let first = sessions.client();
         let path = format!("/{}", "x".repeat(1_000_000));
         // 64 MiB for the table of clean-up tasks, and 64 MiB for their backlog.
@@ -111,12 +99,12 @@ async fn manager_opens_the_next_session_after_clean_up_overflow() {
 async fn manager_stops_when_its_client_is_closed() {
     for by_the_manager in [true, false] {
         let ensemble = Ensemble::new();
-        let config = ensemble.config("a");
-        let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+        let sessions = ensemble.sessions().await;
         let mut changes = sessions.changes();
-        match by_the_manager {
-            true => sessions.close().await,
-            false => sessions.client().close().await,
+        if by_the_manager {
+            sessions.close().await;
+        } else {
+            sessions.client().close().await;
         }
         let closed = ErrorKind::SessionEnded(SessionEnd::Closed);
         let last = loop {
@@ -143,8 +131,7 @@ async fn manager_stops_when_its_client_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn manager_retries_without_end_while_servers_refuse() {
     let ensemble = Ensemble::new();
-    let config = ensemble.config("a");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.sessions().await;
     let mut changes = sessions.changes();
     ensemble.state().script.expired = true;
     ensemble.state().refuses = true;
@@ -167,13 +154,11 @@ async fn manager_retries_without_end_while_servers_refuse() {
 #[tokio::test(start_paused = true)]
 async fn manager_pauses_when_sessions_end_early() {
     let ensemble = Ensemble::new();
-    let config = ensemble.config("a");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.sessions().await;
     let begun = now();
     for _ in 0..30 {
         let client = sessions.open_client().await.unwrap();
-        ensemble.state().script.expired = true;
-        ensemble.cut();
+        ensemble.expire();
         client.wait_for_end().await;
     }
     // The pauses double up to ten seconds each; the random part shortens each by up to half.
@@ -185,7 +170,7 @@ async fn manager_stops_when_its_attempts_are_used_up() {
     let ensemble = Ensemble::new();
     let policy = RetryPolicy::fixed(T / 100).max_attempts(3);
     let config = ensemble.config("a").next_session_policy(policy);
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.manage(config).await;
     ensemble.state().script.expired = true;
     ensemble.state().refuses = true;
     ensemble.cut();
@@ -212,8 +197,7 @@ fn manager_stops_when_its_runtime_is_shut_down() {
 #[tokio::test(start_paused = true)]
 async fn session_closes_when_last_manager_handle_is_dropped() {
     let ensemble = Ensemble::new();
-    let config = ensemble.config("a");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.sessions().await;
     let (weak, other) = (sessions.client().weak(), sessions.clone());
     drop(sessions);
     other.client().exists("/n").await.unwrap();
@@ -225,8 +209,7 @@ async fn session_closes_when_last_manager_handle_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn dropped_manager_ends_its_attempt_to_connect() {
     let ensemble = Ensemble::new();
-    let config = ensemble.config("a");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
+    let sessions = ensemble.sessions().await;
     ensemble.state().hangs = true;
     ensemble.cut();
     sessions.client().wait_for_end().await;
@@ -236,20 +219,6 @@ async fn dropped_manager_ends_its_attempt_to_connect() {
     let connections = ensemble.state().connections;
     tokio::time::sleep(T).await; // reason: virtual time, in which the attempt would go on
     assert_eq!(ensemble.state().connections, connections);
-}
-
-#[tokio::test(start_paused = true)]
-async fn manager_stops_when_its_credentials_are_rejected() {
-    let ensemble = Ensemble::new();
-    let config = ensemble.config("a").auth("digest", "user:password");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
-    ensemble.state().refuses_auth = true;
-    ensemble.state().script.expired = true;
-    ensemble.cut();
-    sessions.client().wait_for_end().await;
-    let error = sessions.open_client().await.unwrap_err();
-    let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
-    assert_eq!(*why.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,52 +255,6 @@ async fn manager_starts_while_no_server_accepts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn started_manager_stops_when_its_credentials_are_rejected() {
-    let ensemble = Ensemble::new();
-    ensemble.state().refuses_auth = true;
-    let config = ensemble.config("a").auth("digest", "user:password");
-    let sessions = SessionManager::start(config.connector(ensemble.clone())).unwrap();
-    let error = sessions.open_client().await.unwrap_err();
-    let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
-    assert_eq!(*why.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
-}
-
-#[tokio::test(start_paused = true)]
-async fn started_manager_resumes_its_first_session_only() {
-    let ensemble = Ensemble::new();
-    let credentials = ensemble.client().await.detach().unwrap();
-    let config = ensemble.config("a").resume(credentials).connector(ensemble.clone());
-    let sessions = SessionManager::start(config).unwrap();
-    let first = sessions.open_client().await.unwrap();
-    ensemble.state().script.expired = true;
-    ensemble.cut();
-    first.wait_for_end().await;
-    sessions.open_client().await.unwrap();
-    let asked: Vec<SessionId> =
-        ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
-    assert_eq!(asked, [SessionId::NONE, ID, ID, SessionId::NONE]);
-}
-
-/// The session to resume still has its locks and nodes.
-#[tokio::test(start_paused = true)]
-async fn started_manager_resumes_after_failed_attempts() {
-    let ensemble = Ensemble::new();
-    let credentials = ensemble.client().await.detach().unwrap();
-    ensemble.state().refuses = true;
-    let config = ensemble.config("a").resume(credentials).connector(ensemble.clone());
-    let sessions = SessionManager::start(config).unwrap();
-    let mut changes = sessions.changes();
-    for _ in 0..2 {
-        assert!(matches!(changes.next().await, Some(SessionChange::AttemptFailed { .. })));
-    }
-    ensemble.state().refuses = false;
-    sessions.open_client().await.unwrap();
-    let asked: Vec<SessionId> =
-        ensemble.state().script.connects.iter().map(|connect| connect.session_id).collect();
-    assert_eq!(asked, [SessionId::NONE, ID]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn manager_does_not_start_with_an_impossible_lease() {
     let ensemble = Ensemble::new();
     let config = ensemble.config("a").session_timeout(Duration::from_millis(1));
@@ -340,36 +263,21 @@ async fn manager_does_not_start_with_an_impossible_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn session_with_rejected_credentials_counts_as_rejected() {
-    let ensemble = Ensemble::new();
-    let config = ensemble.config("a").auth("digest", "user:password");
-    let sessions = SessionManager::connect(config.connector(ensemble.clone())).await.unwrap();
-    let mut changes = sessions.changes();
-    ensemble.state().refuses_auth = true;
-    ensemble.cut();
-    let ended = SessionChange::Ended { session_id: ID, cause: SessionEnd::AuthFailed };
-    assert_eq!(changes.next().await, Some(ended));
-    sessions.open_client().await.unwrap_err();
-    let totals = sessions.totals();
-    assert_eq!((totals.opened, totals.rejected, totals.expired), (1, 1, 0));
-}
-
-#[tokio::test(start_paused = true)]
 async fn detached_session_is_resumed_by_another_client() {
     let ensemble = Ensemble::new();
     let first = ensemble.client().await;
     let mut events = first.events();
-    let credentials = first.detach().unwrap();
+    let credentials = first.session_credentials().unwrap();
+    assert_eq!(first.detach(), Some(credentials.clone()));
     assert_eq!(events.next().await, Some(SessionEvent::Detached { session_id: ID }));
     assert_eq!(events.next().await, None);
     drop(first);
-    let config = ensemble.config("a").resume(credentials);
-    let second = config.connector(ensemble.clone()).connect().await.unwrap();
+    let second = ensemble.connect_with(ensemble.config("a").resume(credentials)).await;
     assert_eq!(second.session_id(), ID);
     assert!(!ensemble.state().is_closed());
     second.close().await;
     assert!(ensemble.state().is_closed());
-    assert_eq!(second.detach(), None);
+    assert_eq!((second.detach(), second.session_credentials()), (None, None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -381,9 +289,60 @@ async fn failed_resume_does_not_close_the_session() {
     let error = config.clone().connector(ensemble.clone()).connect().await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::NoSession(_)), "{error}");
     ensemble.state().hangs = false;
-    let client = config.connector(ensemble.clone()).connect().await.unwrap();
+    let client = ensemble.connect_with(config).await;
     let printed = format!("{client:?} {:?}", ensemble.state().script.connects.len());
     assert!(!printed.contains("0123456789abcdef"));
     assert!(!ensemble.ops().contains(&OpCode::CloseSession));
     assert_eq!(client.session_id(), ID);
+}
+
+#[tokio::test(start_paused = true)]
+async fn manager_stops_when_its_credentials_are_rejected() {
+    // By the first server, at the end of the session, or on a new connection of it.
+    for (is_started, expires) in [(true, true), (false, true), (false, false)] {
+        let ensemble = Ensemble::new();
+        let config = ensemble.config("a").auth("digest", "user:password");
+        let sessions = if is_started {
+            ensemble.state().refuses_auth = true;
+            SessionManager::start(config.connector(ensemble.clone())).unwrap()
+        } else {
+            ensemble.manage(config).await
+        };
+        let mut changes = sessions.changes();
+        ensemble.state().refuses_auth = true;
+        ensemble.state().script.expired = expires;
+        ensemble.cut();
+        if !is_started {
+            sessions.client().wait_for_end().await;
+        }
+        let error = sessions.open_client().await.unwrap_err();
+        let ErrorKind::ManagerStopped(why) = error.kind() else { panic!("{error}") };
+        assert_eq!(*why.kind(), ErrorKind::SessionEnded(SessionEnd::AuthFailed));
+        if !expires {
+            let ended = SessionChange::Ended { session_id: ID, cause: SessionEnd::AuthFailed };
+            assert_eq!(changes.next().await, Some(ended));
+            let totals = sessions.totals();
+            assert_eq!((totals.opened, totals.rejected, totals.expired), (1, 1, 0));
+        }
+    }
+}
+
+/// The session to resume still has its locks and nodes, so that failed attempts do not give it up.
+#[tokio::test(start_paused = true)]
+async fn started_manager_resumes_its_first_session_only() {
+    let ensemble = Ensemble::new();
+    let credentials = ensemble.client().await.detach().unwrap();
+    ensemble.state().refuses = true;
+    let config = ensemble.config("a").resume(credentials).connector(ensemble.clone());
+    let sessions = SessionManager::start(config).unwrap();
+    let mut changes = sessions.changes();
+    for _ in 0..2 {
+        assert!(matches!(changes.next().await, Some(SessionChange::AttemptFailed { .. })));
+    }
+    ensemble.state().refuses = false;
+    let first = sessions.open_client().await.unwrap();
+    ensemble.expire();
+    first.wait_for_end().await;
+    sessions.open_client().await.unwrap();
+    assert_eq!(ensemble.asked(), [SessionId::NONE, ID, ID, SessionId::NONE]);
 }

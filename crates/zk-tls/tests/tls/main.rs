@@ -48,6 +48,12 @@ async fn port(settings: &TlsSettings) -> (TestServer, TlsPort) {
     (server, port)
 }
 
+/// Connects to a server that presents this certificate.
+async fn connect_to(certificate: &str, tls: TlsBuilder) -> Result<Client, Error> {
+    let (_server, port) = port(&settings(certificate)).await;
+    connect(&port.address().to_string(), tls).await
+}
+
 async fn connect(to: &str, tls: TlsBuilder) -> Result<Client, Error> {
     let config = Config::new(to)?.session_timeout(Duration::from_secs(10));
     config.connect_timeout(Duration::from_secs(30)).connector(tls.build().unwrap()).connect().await
@@ -71,6 +77,7 @@ async fn session_works_over_both_versions_of_tls() {
             let data = vec![7; 500_000];
             client.create("/a", &data, CreateMode::Persistent).await.unwrap();
             assert_eq!(client.get_data("/a").await.unwrap().data, data);
+            assert!(client.local_address().is_some_and(|address| address.is_loopback()));
             client.close().await;
         }
     }
@@ -78,31 +85,21 @@ async fn session_works_over_both_versions_of_tls() {
 
 #[tokio::test]
 async fn server_certificates_are_checked() {
+    let wrong_name = |presented: &str| TlsFailure::WrongName {
+        expected: "127.0.0.1".into(),
+        presented: presented.into(),
+    };
     let is_years = |failure| matches!(failure, TlsFailure::Expired(ago) if ago.as_secs() > 1 << 29);
     for (certificate, ca, expected) in [
         ("server.pem", "other-ca.pem", TlsFailure::UnknownIssuer),
         ("stranger.pem", "ca.pem", TlsFailure::UnknownIssuer),
-        (
-            "misnamed.pem",
-            "ca.pem",
-            TlsFailure::WrongName {
-                expected: "127.0.0.1".into(),
-                presented: "elsewhere.example".into(),
-            },
-        ),
-        (
-            "unnamed.pem",
-            "authority.pem",
-            TlsFailure::WrongName { expected: "127.0.0.1".into(), presented: "".into() },
-        ),
+        ("misnamed.pem", "ca.pem", wrong_name("elsewhere.example")),
+        ("unnamed.pem", "authority.pem", wrong_name("")),
     ] {
-        let (_server, port) = port(&settings(certificate)).await;
-        let connected = connect(&port.address().to_string(), trusting(ca)).await;
+        let connected = connect_to(certificate, trusting(ca)).await;
         assert_eq!(failure(connected), expected, "{certificate}");
     }
-    let (_server, port) = port(&settings("expired.pem")).await;
-    let connected = connect(&port.address().to_string(), trusting("ca.pem")).await;
-    assert!(is_years(failure(connected)));
+    assert!(is_years(failure(connect_to("expired.pem", trusting("ca.pem")).await)));
 }
 
 #[tokio::test]
@@ -111,9 +108,7 @@ async fn unusable_certificate_is_reported_with_its_reason() {
         ("authority.pem", "it is the certificate of an authority"),
         ("for-clients.pem", "needs serverAuth"),
     ] {
-        let (_server, port) = port(&settings(certificate)).await;
-        let connected = connect(&port.address().to_string(), trusting("authority.pem")).await;
-        let failure = failure(connected);
+        let failure = failure(connect_to(certificate, trusting("authority.pem")).await);
         assert!(matches!(failure, TlsFailure::BadCertificate(_)), "{failure:?}");
         assert!(failure.to_string().contains(expected), "{failure}");
     }
@@ -289,8 +284,7 @@ async fn first_connect_outlasts_servers_that_close_in_the_handshake() {
     port.break_handshakes();
     let to = port.address().to_string();
     let connecting = tokio::spawn(async move { connect(&to, trusting("ca.pem")).await });
-    let mut seen = || if port.broken_handshakes() >= 3 { Poll::Ready(()) } else { Poll::Pending };
-    eventually(&mut seen).await;
+    eventually(|| port.broken_handshakes() >= 3).await;
     port.replace(&settings("server.pem")).unwrap();
     connecting.await.unwrap().unwrap();
 }
@@ -305,11 +299,8 @@ async fn session_outlives_rotation_and_broken_handshakes() {
     port.replace(&settings("expired.pem")).unwrap();
     port.cut_all();
     assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
-    let mut seen = || match client.last_disconnect() {
-        Some(DisconnectReason::Tls(TlsFailure::Expired(_))) => Poll::Ready(()),
-        _ => Poll::Pending,
-    };
-    eventually(&mut seen).await;
+    let last = || client.last_disconnect();
+    eventually(|| matches!(last(), Some(DisconnectReason::Tls(TlsFailure::Expired(_))))).await;
     port.replace(&settings("server.pem")).unwrap();
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
 
@@ -412,11 +403,9 @@ async fn live_session_presents_a_replaced_client_certificate() {
     fs::write(&own, pem("stranger.pem")).unwrap();
     port.cut_all();
     assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
-    let mut seen = || match client.last_disconnect() {
-        Some(DisconnectReason::Tls(TlsFailure::CertificateRefused)) => Poll::Ready(()),
-        _ => Poll::Pending,
-    };
-    eventually(&mut seen).await;
+    let last = || client.last_disconnect();
+    eventually(|| matches!(last(), Some(DisconnectReason::Tls(TlsFailure::CertificateRefused))))
+        .await;
     fs::write(&own, pem("client.pem")).unwrap();
     while !matches!(events.next().await, Some(SessionEvent::Reconnected { .. })) {}
     assert_eq!(client.session_id(), session_id);
@@ -626,19 +615,9 @@ fn debug_prints_no_key() {
     assert!(!shown.contains("45, 45, 45, 45, 45, 66"), "{shown}");
 }
 
-#[tokio::test]
-async fn ephemeral_node_is_created_over_tls() {
-    let (server, port) = port(&settings("server.pem")).await;
-    let client = connect(&port.address().to_string(), trusting("ca.pem")).await.unwrap();
-    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
-    assert!(client.local_address().is_some_and(|address| address.is_loopback()));
-    client.close().await;
-    assert!(server.with(|ensemble| !ensemble.tree().contains("/e")));
-}
-
 /// Waits until a condition holds that wakes nobody.
-async fn eventually(holds: &mut impl FnMut() -> Poll<()>) {
-    while holds().is_pending() {
+async fn eventually(holds: impl Fn() -> bool) {
+    while !holds() {
         tokio::time::sleep(Duration::from_millis(1)).await; // reason: between two looks
     }
 }

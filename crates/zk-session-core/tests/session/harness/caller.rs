@@ -37,6 +37,15 @@ impl<P: Peer> World<P> {
         result.map(|()| n)
     }
 
+    /// Submits as many reads as the session accepts.
+    pub(crate) fn submit_most(&mut self) {
+        for _ in 0..REQUESTS_MAX {
+            let (to, now) = (self.number(), self.instant());
+            self.asked.insert(to.n, to.clone());
+            self.session.submit(now, &get("/a", false), to, None).unwrap();
+        }
+    }
+
     pub(crate) fn create(&mut self, path: &str) -> u32 {
         self.submit(&create(path), None)
     }
@@ -57,6 +66,12 @@ impl<P: Peer> World<P> {
         self.submit(&Multi::new(&[]), None)
     }
 
+    /// Proves the lease: a quorum agrees to an empty transaction.
+    pub(crate) fn renew(&mut self) {
+        self.prove();
+        self.serve_next(OpCode::Multi);
+    }
+
     pub(crate) fn get(&mut self, path: &str) -> u32 {
         self.submit(&get(path, false), None)
     }
@@ -74,6 +89,14 @@ impl<P: Peer> World<P> {
         }
     }
 
+    /// Sets a watch, and lets the server answer the request.
+    pub(crate) fn set_watch(&mut self, kind: WatchKind, path: &str) -> u32 {
+        let n = self.watch(kind, path);
+        let frame = self.frames.pop_back().unwrap();
+        self.serve(&frame);
+        n
+    }
+
     /// Sets a persistent watch, recursive or not.
     pub(crate) fn stream(&mut self, mode: AddWatchMode, path: &str) -> u32 {
         let to = self.number();
@@ -89,9 +112,13 @@ impl<P: Peer> World<P> {
     }
 
     pub(crate) fn delete_guaranteed(&mut self, path: &str) -> u32 {
+        self.try_delete_guaranteed(path).unwrap()
+    }
+
+    pub(crate) fn try_delete_guaranteed(&mut self, path: &str) -> Result<u32, Failure> {
         let to = self.number();
         let result = self.session.delete_guaranteed(self.instant(), path, Some(to.clone().into()));
-        self.admitted(to, result).unwrap()
+        self.admitted(to, result)
     }
 
     pub(crate) fn delete_marked(&mut self, path: &str) -> u32 {
@@ -121,10 +148,13 @@ impl<P: Peer> World<P> {
     }
 
     pub(crate) fn auth(&mut self, scheme: &str) -> u32 {
+        self.try_auth(scheme, "user:secret".into()).unwrap()
+    }
+
+    pub(crate) fn try_auth(&mut self, scheme: &str, auth: Bytes) -> Result<u32, Failure> {
         let to = self.number();
-        let auth = Bytes::from_static(b"user:secret");
         let result = self.session.add_credential(self.instant(), scheme, auth, to.clone());
-        self.admitted(to, result).unwrap()
+        self.admitted(to, result)
     }
 
     pub(crate) fn claim(&mut self) {

@@ -6,7 +6,7 @@ impl<P: Peer> World<P> {
     pub(crate) fn settle(&mut self) {
         for _ in 0..100_000 {
             let some = self.drain_outputs() | self.transmit();
-            if !(some | self.serve_next()) {
+            if !(some | self.act_next()) {
                 self.session.check_invariants();
                 return;
             }
@@ -130,7 +130,7 @@ impl<P: Peer> World<P> {
     }
 
     /// Performs one action that the server takes by itself. Returns false if there is none.
-    pub(super) fn serve_next(&mut self) -> bool {
+    pub(super) fn act_next(&mut self) -> bool {
         match (self.wire, self.servers) {
             (Wire::Asked, Servers::Refuse) => {
                 self.wire = Wire::Down;
@@ -146,12 +146,12 @@ impl<P: Peer> World<P> {
                 self.broken();
                 true
             }
-            (Wire::Open, _) => self.answer_next(),
+            (Wire::Open, _) => self.serve_by_itself(),
             _ => false,
         }
     }
 
-    pub(super) fn answer_next(&mut self) -> bool {
+    pub(super) fn serve_by_itself(&mut self) -> bool {
         let serves = self.servers == Servers::Serve;
         let place = self.frames.iter().position(|frame| {
             let op = frame.op.code();

@@ -18,15 +18,38 @@ use bytes::{Bytes, BytesMut};
 use proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
     ErrorCode, EventType, Exists, GetChildren2, GetData, Multi, OPEN_ACL_UNSAFE, OpCode, Request,
-    SetData, Sync, Zxid, split_frame, xid,
+    SetData, SetWatches, Sync, Zxid, split_frame, xid,
 };
+use zk_session_core::limits::REQUESTS_MAX;
 use zk_session_core::{DisconnectReason, ErrorKind, Host, Outcome, SessionEnd, SessionEvent};
 use zk_session_core::{
-    Failure, Handle, Handles, LeaseState, Output, Reply, Session, Settings, WatchEvent, WatchKind,
-    WatchStreamItem,
+    Failure, Handle, Handles, LeaseState, Output, Reply, Session, Settings, Stats, WatchEvent,
+    WatchKind, WatchStreamItem,
 };
 
 use crate::script::{Frame, Script, acceptance, notify, reply};
+
+/// The names that most tests use.
+#[allow(unused_imports, reason = "shared with zk-testing's tests of the core")]
+pub(crate) mod prelude {
+    pub(crate) use bytes::{Bytes, BytesMut};
+    pub(crate) use proto::{
+        AddWatchMode, ConnectResponse, DataReply, Delete, Encode, ErrorCode, EventType, OpCode,
+        SessionId, SetData, SetWatches, SetWatches2, Stat, Zxid, xid,
+    };
+    pub(crate) use std::collections::BTreeSet;
+    pub(crate) use std::time::Duration;
+    pub(crate) use zk_session_core::{
+        DisconnectReason, Error, ErrorKind, Failure, Host, LeaseAssumptions, LeaseState, Limit,
+        Outcome, ProbeAnswer, ReplyTo, SaslFailure, SessionCredentials, SessionEnd, SessionEvent,
+        TlsFailure, WatchKind, WatchStreamItem,
+    };
+
+    pub(crate) use super::{
+        SINCE, Seen, Servers, T, Wire, World, create, ended, get, hosts, ms, pong, unreachable,
+    };
+    pub(crate) use crate::script::{ID, PASSWORD, acceptance, rejection};
+}
 
 /// Session timeout of the tests. The fractions of it that they use are whole milliseconds.
 pub(crate) const T: Duration = Duration::from_millis(6000);
@@ -118,7 +141,7 @@ impl Peer for Script {
     }
 }
 
-pub(crate) struct World<P = Script> {
+pub(crate) struct World<P: Peer = Script> {
     pub(crate) session: Session<Numbers>,
     base: Instant,
     now: Duration,
@@ -175,6 +198,20 @@ impl World {
     /// Creates a session that is connected to a server that answers when the test says so.
     pub(crate) fn up() -> Self {
         let mut world = Self::new();
+        world.bring_up();
+        world
+    }
+
+    /// Creates a connected session, as [`up`](Self::up), whose server answers these operations by itself.
+    pub(crate) fn up_answering(ops: &[OpCode]) -> Self {
+        let mut world = Self::up();
+        world.answered.extend(ops.iter().map(|op| op.code()));
+        world
+    }
+
+    /// Creates a session with other settings, and connects it as [`up`](Self::up) does.
+    pub(crate) fn up_with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut world = Self::with(change);
         world.bring_up();
         world
     }
@@ -283,9 +320,56 @@ impl<P: Peer> World<P> {
         self.now
     }
 
+    /// Handles one deadline after the other until this holds. Returns the time of the last one.
+    pub(crate) fn advance_until(&mut self, is_reached: impl Fn(&Self) -> bool) -> Duration {
+        self.tick();
+        while !is_reached(self) {
+            self.advance_to_deadline();
+        }
+        self.now
+    }
+
+    /// Advances until one more request with this operation is sent. Returns when.
+    pub(crate) fn advance_to_next(&mut self, op: OpCode) -> Duration {
+        let before = self.times(op).len();
+        self.advance_until(|world| world.times(op).len() > before)
+    }
+
+    /// Advances until the session sends its next ping. Returns when.
+    pub(crate) fn advance_to_ping(&mut self) -> Duration {
+        self.advance_to_next(OpCode::Ping)
+    }
+
+    /// Advances until the connection is lost. Returns when.
+    pub(crate) fn advance_to_disconnect(&mut self) -> Duration {
+        self.advance_until(|world| !world.session.is_connected())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.wire == Wire::Open
+    }
+
+    /// Advances until the next connection attempt. Returns its server.
+    pub(crate) fn advance_to_attempt(&mut self) -> Host {
+        self.advance_until(|world| world.wire == Wire::Asked);
+        self.attempts().pop().unwrap().1
+    }
+
+    /// Advances until the session ends. Returns when.
+    pub(crate) fn advance_to_end(&mut self) -> Duration {
+        self.advance_until(|world| world.end().is_some())
+    }
+
     /// Advances time without handling any deadline, as if the process were stopped.
     pub(crate) fn freeze(&mut self, by: Duration) {
         self.now += by;
+    }
+
+    /// Stops the process, as [`freeze`](Self::freeze). Returns by how much its next turn is late.
+    pub(crate) fn pause(&mut self, by: Duration) -> Duration {
+        let due = self.deadline().unwrap();
+        self.freeze(by);
+        self.now - due
     }
 
     // ---- the connection
@@ -307,6 +391,26 @@ impl<P: Peer> World<P> {
         self.open();
         self.respond(&acceptance(6000));
         assert!(self.session.is_connected());
+    }
+
+    /// Opens the next connection, whose server accepts the session with another response than usual.
+    pub(crate) fn open_with(&mut self, change: impl FnOnce(&mut ConnectResponse)) {
+        let mut response = acceptance(6000);
+        change(&mut response);
+        self.open();
+        self.respond(&response);
+    }
+
+    /// Loses the connection and opens the next one.
+    pub(crate) fn reopen(&mut self) {
+        self.cut();
+        self.open();
+    }
+
+    /// Loses the connection and resumes the session on the next one.
+    pub(crate) fn reconnect(&mut self) {
+        self.cut();
+        self.bring_up();
     }
 
     pub(crate) fn respond(&mut self, response: &ConnectResponse) {
@@ -420,6 +524,35 @@ impl<P: Peer> World<P> {
         self.deliver(&out);
     }
 
+    /// Takes the next request and answers it as the server does by itself.
+    pub(crate) fn serve_next(&mut self, op: OpCode) {
+        let frame = self.take(op);
+        self.serve(&frame);
+    }
+
+    /// Takes the next request and answers it with this header and body.
+    pub(crate) fn answer_next<E: Encode>(
+        &mut self,
+        op: OpCode,
+        zxid: Zxid,
+        err: ErrorCode,
+        body: &E,
+    ) {
+        let frame = self.take(op);
+        self.answer(&frame, zxid, err, body);
+    }
+
+    /// Takes the next request and answers it with success.
+    pub(crate) fn accept(&mut self, op: OpCode) {
+        self.reject(op, ErrorCode::OK);
+    }
+
+    /// Takes the next request and answers it with this code.
+    pub(crate) fn reject(&mut self, op: OpCode, code: ErrorCode) {
+        let zxid = if op == OpCode::Auth { Zxid::ZERO } else { Zxid(9) };
+        self.answer_next(op, zxid, code, &());
+    }
+
     pub(crate) fn notify(&mut self, event: EventType, path: &str) {
         self.notify_of(Zxid(-1), event, path);
     }
@@ -466,6 +599,16 @@ pub(crate) fn get(path: &str, watch: bool) -> GetData<'_> {
 
 pub(crate) fn ended(end: SessionEnd) -> ErrorKind {
     ErrorKind::SessionEnded(end)
+}
+
+/// Returns this number of servers, with ports from 1 on.
+pub(crate) fn hosts(count: u16) -> Vec<Host> {
+    (1..=count).map(|port| Host::new("h", port)).collect()
+}
+
+/// Returns the cause of an attempt at a server that is not there.
+pub(crate) fn unreachable() -> DisconnectReason {
+    DisconnectReason::Unreachable(std::io::ErrorKind::ConnectionRefused)
 }
 
 /// Encodes the reply to a ping.

@@ -69,6 +69,27 @@ impl<P: Peer> World<P> {
         Some(until - self.base)
     }
 
+    /// Returns the waiting requests that set one-shot watches: their zxid, and the paths of their data,
+    /// exists and child watches, as in `/a /b | | /c`.
+    pub(crate) fn rearmed(&self) -> Vec<(Zxid, String)> {
+        let frames = self.frames.iter().filter(|frame| frame.op == OpCode::SetWatches);
+        let text = |frame: &Frame| {
+            let chunk: SetWatches<'_> = frame.read();
+            let lists = [chunk.data, chunk.exist, chunk.child].map(|paths| paths.join(" "));
+            (chunk.relative_zxid, lists.join(" | "))
+        };
+        frames.map(text).collect()
+    }
+
+    pub(crate) fn end(&self) -> Option<SessionEnd> {
+        self.session.end_reason()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.session.stats(self.instant())
+    }
+
+    /// Returns the reason for which the last connection ended.
     pub(crate) fn cause(&self) -> DisconnectReason {
         self.session.last_disconnect().unwrap()
     }
@@ -99,8 +120,18 @@ impl<P: Peer> World<P> {
         }
     }
 
-    /// Aborts the session if it has not ended, and checks that every caller has an answer.
-    pub(crate) fn finish(mut self) {
+    /// Ends the test of this world, which is then checked. See its [`Drop`].
+    pub(crate) fn finish(self) {}
+}
+
+/// At the end of a test, aborts the session if it has not ended, and checks that every caller has an
+/// answer.
+impl<P: Peer> Drop for World<P> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.settle();
         self.check_contract();
         self.session.abort();
         self.settle();
