@@ -8,14 +8,12 @@
 
 use std::time::Duration;
 
-use tokio::sync::Mutex;
 use zk_recipes::session::{Client, CreateMode, Error, EventType, Outcome, RetryOn, SessionEvent};
 use zk_tests::{Ensemble, connect, ensemble};
 
 /// The session's connection breaks with the old leader, and the ensemble holds an election.
 #[tokio::test(flavor = "multi_thread")]
 async fn session_nodes_and_watches_survive_death_of_leader() {
-    let _alone = ONE_AT_A_TIME.lock().await;
     let Some(ensemble) = ensemble(TICK_MS) else { return };
     let leader = ensemble.leader().unwrap();
     let client = connect_first_to(&ensemble, leader, PATIENT).await;
@@ -38,79 +36,6 @@ async fn session_nodes_and_watches_survive_death_of_leader() {
     ensemble.server(leader).restart().unwrap();
     assert!(!ensemble.server(leader).is_leader().unwrap());
     client.set_data("/e", b"again", None).await.unwrap();
-}
-
-/// No further byte arrives on the connection, and no end of the stream.
-#[tokio::test(flavor = "multi_thread")]
-async fn session_leaves_a_paused_server() {
-    let _alone = ONE_AT_A_TIME.lock().await;
-    let Some(ensemble) = ensemble(TICK_MS) else { return };
-    for role in [Ensemble::follower, Ensemble::leader] {
-        let server = role(&ensemble).unwrap();
-        let client = connect_first_to(&ensemble, server, TIMEOUT).await;
-        let session_id = client.session_id();
-        client.create("/s", b"", CreateMode::Ephemeral).await.unwrap();
-
-        ensemble.server(server).pause().unwrap();
-        back(&client).await;
-        assert_eq!(client.session_id(), session_id, "moved in time");
-        assert!(stays(async || client.exists("/s").await).await.is_some());
-        ensemble.server(server).resume().unwrap();
-        client.close().await;
-        ensemble.await_serving().unwrap();
-    }
-}
-
-/// The reported outcome of a write must be true once the ensemble serves again.
-#[tokio::test(flavor = "multi_thread")]
-async fn write_outcomes_are_true_when_leader_dies() {
-    let _alone = ONE_AT_A_TIME.lock().await;
-    let Some(ensemble) = ensemble(TICK_MS) else { return };
-    let leader = ensemble.leader().unwrap();
-    let client = connect_first_to(&ensemble, leader, PATIENT).await;
-    let make = |n: usize| client.create(&format!("/n{n}"), b"", CreateMode::Persistent);
-    make(0).await.unwrap();
-    let asked: Vec<_> = (1..=WRITES).map(make).collect();
-    ensemble.server(leader).kill();
-    let mut told = Vec::new();
-    for answer in asked {
-        told.push(answer.await.map(|_| ()));
-    }
-    back(&client).await;
-    stays(async || client.sync("/").await).await;
-    for (n, told) in (1..).zip(&told) {
-        let there = stays(async || client.exists(&format!("/n{n}")).await).await.is_some();
-        match told {
-            Ok(()) => assert!(there, "/n{n} was made"),
-            Err(error) if error.outcome() == Outcome::NotApplied => {
-                assert!(!there, "/n{n} was not made: {error}");
-            }
-            Err(_) => {} // nobody knows
-        }
-    }
-    println!("{} of {WRITES} answered", told.iter().filter(|told| told.is_ok()).count());
-}
-
-/// Without a majority no server can expire a session or grant its locks to another client. The
-/// session continues when the majority is back.
-#[tokio::test(flavor = "multi_thread")]
-async fn session_survives_loss_of_majority() {
-    let _alone = ONE_AT_A_TIME.lock().await;
-    let Some(ensemble) = ensemble(TICK_MS) else { return };
-    let all = ensemble.connect_string();
-    let client = connect(&all, PATIENT).await;
-    let session_id = client.session_id();
-    client.create("/m", b"", CreateMode::Ephemeral).await.unwrap();
-    let down = [ensemble.leader().unwrap(), ensemble.follower().unwrap()];
-    for server in down {
-        ensemble.server(server).kill();
-    }
-    let waiting = stays(async || client.set_data("/m", b"x", None).await);
-    for server in down {
-        ensemble.server(server).launch().unwrap();
-    }
-    let stat = tokio::time::timeout(LIMIT, waiting).await.expect("no answer");
-    assert_eq!((stat.ephemeral_owner, client.session_id()), (session_id, session_id));
 }
 
 /// Repeats a request as long as only the connection fails.
@@ -165,13 +90,9 @@ async fn connect_to_all_but(ensemble: &Ensemble, server: usize) -> Client {
     connect(&others.join(","), TIMEOUT).await
 }
 
-/// Each test runs three servers. Several ensembles at once would slow each other down.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
-
 const TICK_MS: u32 = 2000;
 const TIMEOUT: Duration = Duration::from_secs(12);
 /// Outlasts an election on a busy machine. With a shorter timeout the session would expire locally.
 const PATIENT: Duration = Duration::from_secs(40);
 const LIMIT: Duration = Duration::from_secs(120);
 const DRAWS: usize = 60;
-const WRITES: usize = 2_000;

@@ -1,22 +1,17 @@
 //! Breaks real ensembles while locks are held; see `cargo xtask chaos --help`.
 
-mod expiring_bucket;
 mod handovers;
 mod leader_kills;
 mod options;
 mod summary;
 mod workloads;
-mod write_rate;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-use options::{
-    EXPIRING_BUCKET, End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX,
-    WRITE_RATE,
-};
+use options::{End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Request, TIMEOUT_MAX};
 use summary::Summary;
 use zk_tests::chaos::checker::check;
 use zk_tests::chaos::event::Event;
@@ -94,13 +89,6 @@ fn run(options: &Options) -> Result<Ending, Error> {
 
 /// Runs a scenario at a tick, with each timeout.
 fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error> {
-    if name == EXPIRING_BUCKET {
-        return expiring_bucket::run(options);
-    }
-    if name == WRITE_RATE {
-        write_rate::run(tick, options)?;
-        return Ok(Ending::Sound);
-    }
     let own =
         Scenario::find(name).map_or(WORKLOAD_TIMEOUT_TICKS, |scenario| scenario.timeout_ticks);
     let own = [(tick * own).min(TIMEOUT_MAX)];
