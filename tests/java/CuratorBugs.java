@@ -1,266 +1,400 @@
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
+import org.apache.curator.framework.recipes.cache.CuratorCacheListener;
+import org.apache.curator.framework.recipes.cache.TreeCache;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.retry.RetryNTimes;
+import org.apache.curator.x.discovery.ServiceDiscovery;
+import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
+import org.apache.curator.x.discovery.ServiceInstance;
+import org.apache.curator.x.discovery.ServiceType;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.ZooDefs;
+import org.apache.zookeeper.data.ACL;
+import org.apache.zookeeper.data.Id;
+import org.apache.zookeeper.data.Stat;
 
-/** Reports about Curator's persistent nodes, groups, counters and barriers. See {@link Trial}. */
-public final class CuratorBugs extends Trial {
-    private CuratorBugs(String[] args) {
-        super(args);
+/**
+ * Tries reports about Curator: {@code CuratorBugs HOST:PORT [REPORT...]}. Without names of reports, it tries
+ * all of them. Each line of the output is a report, and what was seen.
+ */
+public final class CuratorBugs implements AutoCloseable {
+    private static final int SESSION_TIMEOUT_MS = 4_000;
+
+    private final String server;
+    private final String root = "/curator-bugs-" + System.nanoTime();
+    private final List<CuratorFramework> clients = new ArrayList<>();
+    private final FaultyProxy proxy;
+    /** The client behind the proxy. */
+    private final CuratorFramework client;
+    /** A client of the server itself. */
+    private final CuratorFramework operator;
+
+    /** Returns a sentence about what was seen. */
+    private interface Trial {
+        String run(CuratorBugs bugs) throws Exception;
+    }
+
+    private CuratorBugs(String server) throws Exception {
+        this.server = server;
+        proxy = new FaultyProxy(server);
+        client = client(proxy.address());
+        operator = client(server);
+        operator.createContainers(root);
     }
 
     public static void main(String[] args) throws Exception {
-        CuratorBugs bugs = new CuratorBugs(args);
-        bugs.report("CURATOR-53", bugs::nodeWithoutServerAtStart);
-        bugs.report("CURATOR-97", bugs::nodeAfterOutages);
-        bugs.report("CURATOR-154", bugs::dataOnTheNextSession);
-        bugs.report("CURATOR-258", bugs::watchAfterAChangeOfData);
-        bugs.report("CURATOR-297", bugs::closeRightAfterStart);
-        bugs.report("node of another process", bugs::nodeOfAnotherProcess);
-        bugs.report("own id in a group", bugs::ownIdWithoutNode);
-        bugs.report("lost reply of an addition", bugs::lostReply);
-        bugs.report("CURATOR-654", bugs::watchOfAWaitThatTimedOut);
-        bugs.report("more members than a barrier has", bugs::overSubscribed);
-        bugs.report("CURATOR-318", bugs::memberThatTimedOut);
-        bugs.report("CURATOR-233, 536", bugs::leaveThatTimedOut);
-        bugs.report("GH-1290", bugs::reconnectInABarrier);
-        bugs.report("barrier used again", bugs::barrierUsedAgain);
+        Map<String, Trial> trials = new LinkedHashMap<>();
+        trials.put("node of another process", CuratorBugs::nodeOfAnotherProcess);
+        trials.put("own id in a group", CuratorBugs::ownIdWithoutNode);
+        trials.put("lost reply of an addition", CuratorBugs::lostReply);
+        trials.put("CURATOR-654", CuratorBugs::watchOfAWaitThatTimedOut);
+        trials.put("more members than a barrier has", CuratorBugs::overSubscribed);
+        trials.put("CURATOR-318", CuratorBugs::memberThatTimedOut);
+        trials.put("GH-1290", CuratorBugs::reconnectInABarrier);
+        trials.put("waiting candidate", CuratorBugs::waitingCandidate);
+        trials.put("CURATOR-391", CuratorBugs::recreatedDuringADisconnect);
+        trials.put("CURATOR-331", CuratorBugs::errorOfARequest);
+        trials.put("CURATOR-705", CuratorBugs::startedCache);
+        trials.put("CURATOR-296", CuratorBugs::completeAgain);
+        trials.put("CURATOR-146", CuratorBugs::dataAfterAReconnect);
+        trials.put("CURATOR-164", CuratorBugs::unregisterAtAReconnect);
+        trials.put("CURATOR-320", CuratorBugs::nodesOfReconnects);
+        trials.put("CURATOR-617", CuratorBugs::unregisterDuringAnOutage);
+        List<String> names = Arrays.asList(args).subList(1, args.length);
+        for (Map.Entry<String, Trial> trial : trials.entrySet()) {
+            if (names.isEmpty() || names.contains(trial.getKey())) {
+                try (CuratorBugs bugs = new CuratorBugs(args[0])) {
+                    System.out.println(trial.getKey() + ": " + trial.getValue().run(bugs));
+                } catch (Exception error) {
+                    System.out.println(trial.getKey() + ": error " + error);
+                }
+            }
+        }
         System.exit(0);
     }
 
-    /** The servers are down when the node is started. */
-    private String nodeWithoutServerAtStart() throws Exception {
-        try (FaultyProxy proxy = new FaultyProxy(server)) {
-            proxy.isDown.set(true);
-            try (CuratorFramework client = client(proxy.address())) {
-                PersistentNode node = node(client, "/53", "a");
-                Thread.sleep(6_000);
-                proxy.isDown.set(false);
-                return exists("/53", 20_000) ? "the node is created" : "the node is never created";
-            }
-        }
-    }
-
-    private String nodeAfterOutages() throws Exception {
-        try (FaultyProxy proxy = new FaultyProxy(server);
-                CuratorFramework client = client(proxy.address());
-                CuratorFramework operator = client(server)) {
-            PersistentNode node = node(client, "/97", "a");
-            exists("/97", 5_000);
-            for (int round = 0; round < 3; round++) {
-                proxy.isDown.set(true);
-                proxy.cut();
-                operator.delete().quietly().forPath(root + "/97");
-                Thread.sleep(500);
-                proxy.isDown.set(false);
-                if (!exists("/97", 15_000)) {
-                    return "the node is missing after outage " + round;
-                }
-            }
-            return "the node is created again";
-        }
-    }
-
-    private String dataOnTheNextSession() throws Exception {
-        try (CuratorFramework client = client(server)) {
-            PersistentNode node = node(client, "/154", "old");
-            node.waitForInitialCreate(5, TimeUnit.SECONDS);
-            node.setData(bytes("new"));
-            Thread.sleep(500);
-            expire(client);
-            Thread.sleep(8_000);
-            String data = data("/154");
-            return "new".equals(data) ? "the new data is kept" : "the next session writes " + data;
-        }
-    }
-
-    private String watchAfterAChangeOfData() throws Exception {
-        try (CuratorFramework client = client(server);
-                CuratorFramework operator = client(server)) {
-            PersistentNode node = node(client, "/258", "a");
-            node.waitForInitialCreate(5, TimeUnit.SECONDS);
-            node.setData(bytes("b"));
-            operator.setData().forPath(root + "/258", bytes("c"));
-            Thread.sleep(500);
-            operator.delete().forPath(root + "/258");
-            Thread.sleep(100);
-            return exists("/258", 5_000) ? "the node is created again" : "the node stays deleted";
-        }
-    }
-
-    private String closeRightAfterStart() throws Exception {
-        int left = 0;
-        for (int round = 0; round < 50; round++) {
-            try (CuratorFramework client = client(server)) {
-                client.blockUntilConnected();
-                PersistentNode node = node(client, "/297-" + round, "a");
-                Thread.sleep(round % 5);
-                node.close();
-                Thread.sleep(50);
-                left += isThere("/297-" + round) ? 1 : 0;
-            }
-        }
-        return left + " of 50 nodes are left after close";
-    }
-
     private String nodeOfAnotherProcess() throws Exception {
-        try (CuratorFramework one = client(server);
-                CuratorFramework other = client(server)) {
-            PersistentNode first = node(one, "/other", "first");
-            first.waitForInitialCreate(5, TimeUnit.SECONDS);
-            PersistentNode second = node(other, "/other", "second");
-            second.waitForInitialCreate(5, TimeUnit.SECONDS);
-            Thread.sleep(500);
-            return "the data of the first process is " + data("/other") + " after the second starts";
+        for (String data : List.of("first", "second")) {
+            CuratorFramework process = client(server);
+            PersistentNode node =
+                    new PersistentNode(process, CreateMode.EPHEMERAL, false, root + "/other", bytes(data));
+            node.start();
+            node.waitForInitialCreate(5, TimeUnit.SECONDS);
         }
+        Thread.sleep(500);
+        String data = new String(operator.getData().forPath(root + "/other"), StandardCharsets.UTF_8);
+        return "the data of the first process is " + data + " after the second starts";
     }
 
-    private String ownIdWithoutNode() throws Exception {
-        try (CuratorFramework client = client(server)) {
-            GroupMember member = new GroupMember(client, root + "/group", "me", bytes("a"));
-            boolean isListed = member.getCurrentMembers().containsKey("me");
-            return isListed ? "the own id is listed before its node exists" : "not listed";
-        }
+    private String ownIdWithoutNode() {
+        GroupMember member = new GroupMember(client, root + "/group", "me", bytes("a"));
+        return "the own id is listed before its node exists: " + member.getCurrentMembers().containsKey("me");
     }
 
     private String lostReply() throws Exception {
-        try (FaultyProxy proxy = new FaultyProxy(server);
-                CuratorFramework client = client(proxy.address())) {
-            DistributedAtomicLong counter =
-                    new DistributedAtomicLong(client, root + "/counter", new RetryNTimes(5, 100));
-            counter.forceSet(0L);
-            for (int round = 0; round < 10; round++) {
-                proxy.dropAndCutAfter(round);
-                try {
-                    counter.add(1L);
-                } catch (Exception lost) {
-                    // The caller knows that the outcome is unknown.
-                    counter.get();
-                }
-                proxy.dropAndCutAfter(Integer.MAX_VALUE);
+        DistributedAtomicLong counter =
+                new DistributedAtomicLong(client, root + "/counter", new RetryNTimes(5, 100));
+        counter.forceSet(0L);
+        for (int round = 0; round < 10; round++) {
+            proxy.dropAndCutAfter(round);
+            try {
+                counter.add(1L);
+            } catch (Exception lost) {
+                // The caller knows that the outcome is unknown.
+                counter.get();
             }
-            return "10 additions of 1 lead to " + counter.get().postValue();
+            proxy.dropAndCutAfter(Integer.MAX_VALUE);
         }
+        return "10 additions of 1 lead to " + counter.get().postValue();
     }
 
     private String watchOfAWaitThatTimedOut() throws Exception {
-        try (CuratorFramework client = client(server)) {
-            DistributedBarrier barrier = new DistributedBarrier(client, root + "/654");
-            barrier.setBarrier();
-            for (int round = 0; round < 5; round++) {
-                barrier.waitOnBarrier(50, TimeUnit.MILLISECONDS);
-            }
-            return "watches of the server after 5 waits: " + fourLetters(server, "wchs");
+        DistributedBarrier barrier = new DistributedBarrier(client, root + "/654");
+        barrier.setBarrier();
+        for (int round = 0; round < 5; round++) {
+            barrier.waitOnBarrier(50, TimeUnit.MILLISECONDS);
         }
+        return "watches of the server after 5 waits: " + proxy.fourLetters("wchs");
     }
 
-    private String overSubscribed() throws Exception {
-        try (CuratorFramework client = client(server)) {
-            AtomicInteger entered = new AtomicInteger();
-            List<CompletableFuture<Void>> all = new CopyOnWriteArrayList<>();
-            for (int member = 0; member < 5; member++) {
-                all.add(CompletableFuture.runAsync(() -> {
-                    try {
-                        DistributedDoubleBarrier barrier =
-                                new DistributedDoubleBarrier(client, root + "/over", 2);
-                        if (barrier.enter(3, TimeUnit.SECONDS)) {
-                            entered.incrementAndGet();
-                        }
-                    } catch (Exception error) {
-                        throw new IllegalStateException(error);
-                    }
-                }, command -> new Thread(command).start()));
-            }
-            for (CompletableFuture<Void> member : all) {
-                member.join();
-            }
-            return entered + " of 5 members enter a barrier of 2";
-        }
+    private CompletableFuture<Boolean> enter(String path, int seconds) {
+        DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, root + path, 2);
+        return async(() -> barrier.enter(seconds, TimeUnit.SECONDS));
     }
 
-    private String memberThatTimedOut() throws Exception {
-        try (CuratorFramework one = client(server);
-                CuratorFramework other = client(server)) {
-            boolean first =
-                    new DistributedDoubleBarrier(one, root + "/318", 2).enter(500, TimeUnit.MILLISECONDS);
-            boolean second =
-                    new DistributedDoubleBarrier(other, root + "/318", 2).enter(2, TimeUnit.SECONDS);
-            return "the first member times out: " + !first + ", and the second alone enters: " + second;
+    private String overSubscribed() {
+        List<CompletableFuture<Boolean>> all = new ArrayList<>();
+        for (int member = 0; member < 5; member++) {
+            all.add(enter("/over", 3));
         }
+        long entered = all.stream().filter(CompletableFuture::join).count();
+        return entered + " of 5 members enter a barrier of 2";
     }
 
-    private String leaveThatTimedOut() throws Exception {
-        try (CuratorFramework one = client(server);
-                CuratorFramework other = client(server)) {
-            DistributedDoubleBarrier first = new DistributedDoubleBarrier(one, root + "/233", 2);
-            DistributedDoubleBarrier second = new DistributedDoubleBarrier(other, root + "/233", 2);
-            CompletableFuture<Boolean> entered = async(() -> first.enter(5, TimeUnit.SECONDS));
-            second.enter(5, TimeUnit.SECONDS);
-            entered.join();
-            long begun = System.nanoTime();
-            CompletableFuture<Boolean> left = async(() -> first.leave(1, TimeUnit.SECONDS));
-            String result;
-            try {
-                result = "returns " + left.get(10, TimeUnit.SECONDS);
-            } catch (java.util.concurrent.TimeoutException late) {
-                result = "has not returned";
-            }
-            long ms = (System.nanoTime() - begun) / 1_000_000;
-            int members = children("/233");
-            return "a leave of 1 s " + result + " after " + ms + " ms, " + members + " nodes left";
-        }
+    private String memberThatTimedOut() {
+        boolean first = enter("/318", 1).join();
+        boolean second = enter("/318", 2).join();
+        return "the first member times out: " + !first + ", and the second alone enters: " + second;
     }
 
     private String reconnectInABarrier() throws Exception {
-        try (FaultyProxy proxy = new FaultyProxy(server);
-                CuratorFramework client = client(proxy.address())) {
-            client.blockUntilConnected();
-            DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, root + "/1290", 2);
-            CompletableFuture<Boolean> entered = async(() -> barrier.enter(6, TimeUnit.SECONDS));
+        CompletableFuture<Boolean> entered = enter("/1290", 6);
+        Thread.sleep(1_000);
+        proxy.cut();
+        try {
+            return "a member alone enters after a reconnect: " + entered.join();
+        } catch (Exception error) {
+            return "enter fails after a reconnect: " + error.getCause();
+        }
+    }
+
+    /** The client of a waiting candidate gives its session up, and then the leader resigns. */
+    private String waitingCandidate() throws Exception {
+        String path = root + "/waiting";
+        LeaderLatch leader = new LeaderLatch(operator, path, "leader");
+        leader.start();
+        leader.await();
+        LeaderLatch waiting = new LeaderLatch(client, path, "waiting");
+        waiting.start();
+        within(10_000, () -> operator.getChildren().forPath(path).size() == 2);
+        expire();
+        Thread.sleep(3 * SESSION_TIMEOUT_MS);
+        int nodes = operator.getChildren().forPath(path).size() - 1;
+        leader.close();
+        return "the waiting candidate has " + nodes + " nodes three session timeouts later, and leads: "
+                + waiting.await(10, TimeUnit.SECONDS);
+    }
+
+    /** A node is deleted and created again during a disconnect, with the version that it had. */
+    private String recreatedDuringADisconnect() throws Exception {
+        String node = create("/391/a");
+        CuratorCache cache = CuratorCache.build(client, root + "/391");
+        List<String> events = start(cache);
+        within(5_000, () -> events.contains("INITIALIZED"));
+        proxy.goDown();
+        Thread.sleep(200);
+        operator.delete().forPath(node);
+        operator.create().forPath(node, bytes("new"));
+        proxy.isDown.set(false);
+        Thread.sleep(3_000);
+        byte[] data = cache.get(node).get().getData();
+        return "data " + new String(data, StandardCharsets.UTF_8) + ", events " + events;
+    }
+
+    /** The client must not read one of the nodes, which exists before the caches are started. */
+    @SuppressWarnings("deprecation")
+    private String errorOfARequest() throws Exception {
+        List<ACL> nobody = List.of(new ACL(ZooDefs.Perms.ADMIN, new Id("world", "anyone")));
+        operator.setACL().withACL(nobody).forPath(create("/331/a"));
+        List<String> errors = new CopyOnWriteArrayList<>();
+        start(CuratorCache.builder(client, root + "/331")
+                .withExceptionHandler(error -> errors.add("CuratorCache " + error))
+                .build());
+        TreeCache tree = new TreeCache(client, root + "/331");
+        tree.getUnhandledErrorListenable().addListener((text, error) -> errors.add("TreeCache " + error));
+        tree.start();
+        Thread.sleep(1_000);
+        return "errors " + errors;
+    }
+
+    private String startedCache() throws Exception {
+        for (int node = 0; node < 300; node++) {
+            create("/705/" + node);
+        }
+        CuratorCache cache = CuratorCache.build(client, root + "/705");
+        cache.start();
+        return "after start, it has " + cache.size() + " of 301 nodes";
+    }
+
+    private String completeAgain() throws Exception {
+        create("/296/a");
+        List<String> events = start(CuratorCache.build(client, root + "/296"));
+        within(5_000, () -> events.contains("INITIALIZED"));
+        for (int round = 0; round < 3; round++) {
+            reconnect();
             Thread.sleep(1_000);
+        }
+        return "events " + events;
+    }
+
+    /** An instance is changed in one of two ways before its client reconnects or has a new session. */
+    private String dataAfterAReconnect() throws Exception {
+        StringBuilder result = new StringBuilder();
+        for (int round = 0; round < 4; round++) {
+            boolean isUpdate = round < 2;
+            boolean isExpiry = round % 2 == 1;
+            ServiceDiscovery<Void> discovery = discovery("/146-" + round);
+            discovery.registerService(instance("a", 8080));
+            if (isUpdate) {
+                discovery.updateService(instance("a", 9090));
+            } else {
+                discovery.registerService(instance("a", 9090));
+            }
+            if (isExpiry) {
+                expire();
+            } else {
+                proxy.cut();
+            }
+            Thread.sleep(2 * SESSION_TIMEOUT_MS);
+            result.append(isUpdate ? "updateService" : "second registerService")
+                    .append(isExpiry ? ", next session: port " : ", reconnect: port ")
+                    .append(discovery.queryForInstance("web", "a").getPort() + "; ");
+        }
+        return result.toString();
+    }
+
+    /** The last instance is unregistered when the one before it has been registered after a reconnect. */
+    private String unregisterAtAReconnect() throws Exception {
+        ServiceDiscovery<Void> discovery = discovery("/164");
+        for (int number = 0; number < 5; number++) {
+            discovery.registerService(instance("" + number, 8080));
+        }
+        String before = root + "/164/web/3";
+        long old = operator.checkExists().forPath(before).getCzxid();
+        proxy.replyDelayMs.set(100);
+        proxy.cut();
+        within(10_000, () -> {
+            Stat stat = operator.checkExists().forPath(before);
+            return stat != null && stat.getCzxid() != old;
+        });
+        discovery.unregisterService(instance("4", 8080));
+        Thread.sleep(2_000);
+        return "2 s after unregisterService, the instance is registered: " + isThere("/164/web/4");
+    }
+
+    private String nodesOfReconnects() throws Exception {
+        ServiceDiscovery<Void> discovery = discovery("/320");
+        for (int number = 0; number < 20; number++) {
+            discovery.registerService(instance("" + number, 8080));
+        }
+        Thread.sleep(500);
+        int before = operator.checkExists().forPath(root + "/320/web").getCversion();
+        for (int round = 0; round < 5; round++) {
             proxy.cut();
+            Thread.sleep(3_000);
+        }
+        // Each node is deleted and created.
+        int changes = operator.checkExists().forPath(root + "/320/web").getCversion() - before;
+        return changes / 2 + " nodes are created at 5 reconnects, for 20 instances";
+    }
+
+    /** The first call fails, and the second one is made when the servers are up again. */
+    private String unregisterDuringAnOutage() throws Exception {
+        ServiceDiscovery<Void> discovery = discovery("/617");
+        // The end of the session does not unregister this instance.
+        ServiceInstance<Void> instance = ServiceInstance.<Void>builder()
+                .name("web")
+                .id("a")
+                .serviceType(ServiceType.PERMANENT)
+                .build();
+        discovery.registerService(instance);
+        proxy.goDown();
+        String first = "returns";
+        try {
+            discovery.unregisterService(instance);
+        } catch (Exception error) {
+            first = "fails with " + error.getClass().getSimpleName();
+        }
+        proxy.isDown.set(false);
+        within(10_000, () -> client.getZookeeperClient().isConnected());
+        discovery.unregisterService(instance);
+        boolean isLeft = isThere("/617/web/a");
+        Thread.sleep(2_000);
+        return "the first call " + first + "; after the second one, the instance is registered: " + isLeft
+                + ", and 2 s later: " + isThere("/617/web/a");
+    }
+
+    private ServiceDiscovery<Void> discovery(String base) throws Exception {
+        ServiceDiscovery<Void> discovery =
+                ServiceDiscoveryBuilder.builder(Void.class).client(client).basePath(root + base).build();
+        discovery.start();
+        return discovery;
+    }
+
+    private static ServiceInstance<Void> instance(String id, int port) throws Exception {
+        return ServiceInstance.<Void>builder().name("web").id(id).address("10.0.0.8").port(port).build();
+    }
+
+    private static List<String> start(CuratorCache cache) {
+        List<String> events = new CopyOnWriteArrayList<>();
+        cache.listenable().addListener(CuratorCacheListener.builder()
+                .forInitialized(() -> events.add("INITIALIZED"))
+                .forAll((type, old, data) -> events.add(type.name()))
+                .build());
+        cache.start();
+        return events;
+    }
+
+    private String create(String path) throws Exception {
+        return operator.create().creatingParentsIfNeeded().forPath(root + path, bytes("old"));
+    }
+
+    private boolean isThere(String path) throws Exception {
+        return operator.checkExists().forPath(root + path) != null;
+    }
+
+    private void reconnect() throws Exception {
+        proxy.cut();
+        within(10_000, () -> !client.getZookeeperClient().isConnected());
+        within(10_000, () -> client.getZookeeperClient().isConnected());
+    }
+
+    /** Ends the session for the client. The server keeps it, and its nodes, for a session timeout. */
+    private void expire() throws Exception {
+        client.getZookeeperClient().getZooKeeper().getTestable().injectSessionExpiration();
+    }
+
+    private CuratorFramework client(String address) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.newClient(
+                address, SESSION_TIMEOUT_MS, 3_000, new RetryNTimes(20, 100));
+        clients.add(client);
+        client.start();
+        client.blockUntilConnected();
+        return client;
+    }
+
+    private static <T> CompletableFuture<T> async(Callable<T> call) {
+        return CompletableFuture.supplyAsync(() -> {
             try {
-                return "a member alone enters after a reconnect: " + entered.join();
+                return call.call();
             } catch (Exception error) {
-                return "enter fails after a reconnect: " + error.getCause();
+                throw new IllegalStateException(error);
             }
+        }, command -> new Thread(command).start());
+    }
+
+    /** Waits until the condition holds, or until the time has passed. */
+    private static void within(long ms, Callable<Boolean> condition) throws Exception {
+        long end = System.nanoTime() + ms * 1_000_000;
+        while (!condition.call() && System.nanoTime() < end) {
+            Thread.sleep(2);
         }
     }
 
-    private String barrierUsedAgain() throws Exception {
-        try (CuratorFramework one = client(server);
-                CuratorFramework other = client(server)) {
-            int rounds = 0;
-            for (; rounds < 20; rounds++) {
-                DistributedDoubleBarrier first = new DistributedDoubleBarrier(one, root + "/again", 2);
-                DistributedDoubleBarrier second = new DistributedDoubleBarrier(other, root + "/again", 2);
-                CompletableFuture<Boolean> done = async(() -> {
-                    boolean entered = first.enter(3, TimeUnit.SECONDS);
-                    return first.leave(3, TimeUnit.SECONDS) && entered;
-                });
-                boolean entered = second.enter(3, TimeUnit.SECONDS);
-                boolean left = second.leave(3, TimeUnit.SECONDS);
-                if (!entered || !left || !done.join()) {
-                    break;
-                }
-            }
-            return rounds + " of 20 rounds succeed";
-        }
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 
-    private PersistentNode node(CuratorFramework client, String path, String data) {
-        PersistentNode node =
-                new PersistentNode(client, CreateMode.EPHEMERAL, false, root + path, bytes(data));
-        node.start();
-        return node;
+    @Override
+    public void close() throws Exception {
+        clients.forEach(CuratorFramework::close);
+        proxy.close();
     }
 }

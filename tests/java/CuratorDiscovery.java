@@ -1,28 +1,19 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeSet;
-import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.retry.RetryOneTime;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.curator.x.discovery.ServiceCache;
 import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
-import org.apache.curator.x.discovery.ServiceInstanceBuilder;
 import org.apache.curator.x.discovery.ServiceProvider;
 import org.apache.curator.x.discovery.ServiceType;
 import org.apache.curator.x.discovery.UriSpec;
 import org.apache.curator.x.discovery.details.JsonInstanceSerializer;
 
 /**
- * Curator's service discovery, told what to do: {@code CuratorDiscovery <connect string> <session timeout
- * in ms>}. Each line of the input is {@code <actor> <verb> <argument>…}, and each is answered by a line
- * {@code <actor> <words>…} before the next one is read. Each actor has one discovery, with one instance, one
- * cache and one provider.
+ * Curator's service discovery; see {@link Peer}. Each actor has one discovery, with one instance, one cache and
+ * one provider.
  *
  * <pre>
  * open BASE                          ok
@@ -40,11 +31,10 @@ import org.apache.curator.x.discovery.details.JsonInstanceSerializer;
  *
  * The zone is that of a Details, of a map, or - without a payload.
  */
-public final class CuratorDiscovery {
-    private final CuratorFramework client;
+public final class CuratorDiscovery extends Peer {
     private final JsonInstanceSerializer<Object> serializer =
             new JsonInstanceSerializer<>(Object.class);
-    private final Map<String, Actor> actors = new HashMap<>();
+    private final Map<String, Actor> actors = new ConcurrentHashMap<>();
 
     /** A payload, whose class the JSON names. */
     public static final class Details {
@@ -59,107 +49,82 @@ public final class CuratorDiscovery {
         ServiceProvider<Object> provider;
     }
 
-    private CuratorDiscovery(CuratorFramework client) {
-        this.client = client;
+    private CuratorDiscovery(String[] args) {
+        super(builder(args));
     }
 
     public static void main(String[] args) throws Exception {
-        // Jackson looks for the class of a payload there.
+        // Jackson looks for the class of a payload there. The threads of the actors inherit it.
         Thread.currentThread().setContextClassLoader(CuratorDiscovery.class.getClassLoader());
-        CuratorFramework client = CuratorFrameworkFactory.builder()
-                .connectString(args[0])
-                .sessionTimeoutMs(Integer.parseInt(args[1]))
-                .retryPolicy(new RetryOneTime(100))
-                .build();
-        client.start();
-        client.blockUntilConnected();
-        CuratorDiscovery peer = new CuratorDiscovery(client);
-        System.out.println("ready");
-        BufferedReader input =
-                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = input.readLine(); line != null; line = input.readLine()) {
-            String[] words = line.split(" ");
-            String answer;
-            try {
-                answer = peer.carryOut(words);
-            } catch (Exception e) {
-                answer = "error " + e.toString().replace('\n', ' ');
-            }
-            System.out.println(words[0] + " " + answer);
-        }
+        new CuratorDiscovery(args).serve();
     }
 
-    private String carryOut(String[] words) throws Exception {
+    @Override
+    String carryOut(String[] words) throws Exception {
         Actor actor = actors.computeIfAbsent(words[0], name -> new Actor());
         switch (words[1]) {
-            case "open":
+            case "open" -> {
                 actor.discovery = ServiceDiscoveryBuilder.builder(Object.class)
                         .client(client)
                         .basePath(words[2])
                         .serializer(serializer)
                         .build();
                 actor.discovery.start();
-                return "ok";
-            case "register": {
+            }
+            case "register" -> {
                 Details details = new Details();
                 details.zone = words[6];
-                actor.instance = builder()
-                        .name(words[2])
-                        .id(words[3])
-                        .address("10.0.0.8")
-                        .port(Integer.parseInt(words[4]))
-                        .serviceType(ServiceType.valueOf(words[5]))
-                        .payload(details)
-                        .uriSpec(new UriSpec("{scheme}://{address}:{port}"))
-                        .build();
+                ServiceType type = ServiceType.valueOf(words[5]);
+                actor.instance = instance(words[2], words[3], words[4], type, details);
                 actor.discovery.registerService(actor.instance);
-                return "ok";
             }
-            case "update": {
+            case "update" -> {
                 ServiceInstance<Object> old = actor.instance;
-                actor.instance = builder()
-                        .name(old.getName())
-                        .id(old.getId())
-                        .address(old.getAddress())
-                        .port(Integer.parseInt(words[2]))
-                        .serviceType(old.getServiceType())
-                        .payload(old.getPayload())
-                        .uriSpec(old.getUriSpec())
-                        .build();
+                actor.instance = instance(
+                        old.getName(), old.getId(), words[2], old.getServiceType(), old.getPayload());
                 actor.discovery.updateService(actor.instance);
-                return "ok";
             }
-            case "unregister":
-                actor.discovery.unregisterService(actor.instance);
-                return "ok";
-            case "names":
-                return list(new TreeSet<>(actor.discovery.queryForNames()));
-            case "query":
+            case "unregister" -> actor.discovery.unregisterService(actor.instance);
+            case "names" -> {
+                return ok(new TreeSet<>(actor.discovery.queryForNames()));
+            }
+            case "query" -> {
                 return show(actor.discovery.queryForInstances(words[2]));
-            case "cache":
+            }
+            case "cache" -> {
                 actor.cache = actor.discovery.serviceCacheBuilder().name(words[2]).build();
                 actor.cache.start();
-                return "ok";
-            case "cached":
+            }
+            case "cached" -> {
                 return show(actor.cache.getInstances());
-            case "provide":
+            }
+            case "provide" -> {
                 actor.provider = actor.discovery.serviceProviderBuilder().serviceName(words[2]).build();
                 actor.provider.start();
-                return "ok";
-            case "provided":
-                return "ok " + actor.provider.getInstance().getId();
-            case "rewrite": {
-                byte[] data = client.getData().forPath(words[2]);
-                byte[] again = serializer.serialize(serializer.deserialize(data));
-                return "ok " + new String(again, StandardCharsets.UTF_8);
             }
-            default:
-                throw new IllegalArgumentException(words[1]);
+            case "provided" -> {
+                return "ok " + actor.provider.getInstance().getId();
+            }
+            case "rewrite" -> {
+                byte[] data = client.getData().forPath(words[2]);
+                return "ok " + text(serializer.serialize(serializer.deserialize(data)));
+            }
+            default -> throw new IllegalArgumentException(words[1]);
         }
+        return "ok";
     }
 
-    private static ServiceInstanceBuilder<Object> builder() throws Exception {
-        return ServiceInstance.builder();
+    private static ServiceInstance<Object> instance(
+            String name, String id, String port, ServiceType type, Object payload) throws Exception {
+        return ServiceInstance.builder()
+                .name(name)
+                .id(id)
+                .address("10.0.0.8")
+                .port(Integer.parseInt(port))
+                .serviceType(type)
+                .payload(payload)
+                .uriSpec(new UriSpec("{scheme}://{address}:{port}"))
+                .build();
     }
 
     private static String show(Collection<ServiceInstance<Object>> instances) {
@@ -167,7 +132,7 @@ public final class CuratorDiscovery {
         for (ServiceInstance<Object> instance : instances) {
             shown.add(instance.getId() + "=" + instance.buildUriSpec() + "=" + zone(instance.getPayload()));
         }
-        return list(shown);
+        return ok(shown);
     }
 
     private static Object zone(Object payload) {
@@ -175,9 +140,5 @@ public final class CuratorDiscovery {
             return ((Details) payload).zone;
         }
         return payload instanceof Map ? ((Map<?, ?>) payload).get("zone") : "-";
-    }
-
-    private static String list(Collection<String> words) {
-        return words.isEmpty() ? "ok" : "ok " + String.join(" ", words);
     }
 }

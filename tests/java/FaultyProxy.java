@@ -4,6 +4,7 @@ import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -33,6 +34,22 @@ final class FaultyProxy implements AutoCloseable {
     void cut() {
         sockets.forEach(FaultyProxy::close);
         sockets.clear();
+    }
+
+    /** Refuses connections from now on, and cuts the others. */
+    void goDown() {
+        isDown.set(true);
+        cut();
+    }
+
+    /** Asks the server itself. */
+    String fourLetters(String word) throws IOException {
+        String[] parts = server.split(":");
+        try (Socket socket = new Socket(parts[0], Integer.parseInt(parts[1]))) {
+            socket.getOutputStream().write(word.getBytes(StandardCharsets.UTF_8));
+            String text = new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            return text.trim().replace('\n', ' ');
+        }
     }
 
     /** Lets so many parts of replies pass, drops the next one, and cuts. */

@@ -40,12 +40,22 @@ pub async fn eventually<T>(
     }
 }
 
+/// Waits until the condition holds, and panics with `says` if it does not within [`LIMIT`].
+#[track_caller]
+pub fn until(says: &str, mut condition: impl FnMut() -> bool) {
+    let held = xtask::poll::poll(LIMIT, || condition().then_some(()));
+    held.unwrap_or_else(|| panic!("{says}"));
+}
+
 /// Waits until `duration` has passed since `start`. For tests of effects of time.
 pub fn pass(start: Instant, duration: Duration) {
     let left = duration.saturating_sub(start.elapsed());
     let passed = xtask::poll::poll(left, || (start.elapsed() >= duration).then_some(()));
     assert!(passed.is_some() || start.elapsed() >= duration);
 }
+
+/// Limit for steps that take milliseconds on an idle machine.
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Short compared with every wait of the tests, long compared with a round trip.
 const PROBE_GAP: Duration = Duration::from_millis(5);

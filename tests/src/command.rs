@@ -1,6 +1,5 @@
 //! Runner of the `zk` command.
 
-use std::env;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -8,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fmt};
 
-use crate::Scratch;
 use crate::journal::Journal;
+use crate::{LIMIT, Scratch};
+use serde_json::Value;
 use xtask::cargo_env::forget_package;
 use xtask::poll::poll;
 
@@ -85,7 +86,7 @@ impl Zk {
     }
 
     /// Starts the command.
-    pub fn start(&self, arguments: &[&str]) -> Running {
+    pub fn start(&self, line: &(impl Words + ?Sized)) -> Running {
         let scratch = Scratch::new();
         let [stdout, stderr] =
             ["stdout", "stderr"].map(|name| File::create(scratch.path(name)).unwrap());
@@ -103,22 +104,76 @@ impl Zk {
         if let Some(connect) = &self.connect {
             command.args(["--connect", connect]);
         }
-        let mut child = command.args(&self.options).args(arguments).spawn().unwrap();
+        let mut child = command.args(&self.options).args(line.words()).spawn().unwrap();
         Running { stdin: child.stdin.take(), child, scratch }
     }
 
     /// Runs the command to its end, with empty standard input.
-    pub fn run(&self, arguments: &[&str]) -> Ended {
-        let mut running = self.start(arguments);
+    pub fn run(&self, line: &(impl Words + ?Sized)) -> Ended {
+        self.run_with(line, "")
+    }
+
+    /// Runs the command to its end, with this standard input.
+    pub fn run_with(&self, line: &(impl Words + ?Sized), input: impl AsRef<[u8]>) -> Ended {
+        let mut running = self.start(line);
+        running.give(input.as_ref());
         running.end_input();
-        running.wait(RUN_LIMIT)
+        running.wait(2 * LIMIT)
     }
 
     /// Runs the command, which must succeed, and returns its standard output.
-    pub fn ok(&self, arguments: &[&str]) -> String {
-        let ended = self.run(arguments);
-        assert_eq!(ended.code(), Some(0), "zk {arguments:?}: {}", ended.stderr);
+    pub fn ok(&self, line: &(impl Words + ?Sized)) -> String {
+        let ended = self.run(line);
+        assert_eq!(ended.code(), Some(0), "zk {:?}: {}", line.words(), ended.stderr);
         ended.stdout
+    }
+
+    /// Runs the command, which must succeed and print this text.
+    #[track_caller]
+    pub fn prints(&self, line: &(impl Words + ?Sized), expected: &str) {
+        assert_eq!(self.ok(line), expected, "zk {:?}", line.words());
+    }
+
+    /// Runs the command, which must succeed and print a value in JSON, and returns the value.
+    pub fn json(&self, line: &(impl Words + ?Sized)) -> Value {
+        let printed = self.ok(line);
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error} in {printed}"))
+    }
+
+    /// Runs the command, which must fail with this exit status and one line on standard error.
+    #[track_caller]
+    pub fn fails(&self, line: &(impl Words + ?Sized), code: i32, says: &str) -> Ended {
+        let ended = self.run(line);
+        ended.expect_failure(code, says);
+        ended
+    }
+
+    /// Runs the command, and expects what [`Ended::expect`] does.
+    #[track_caller]
+    pub fn gives(
+        &self,
+        line: &(impl Words + ?Sized),
+        code: i32,
+        stdout: &str,
+        notes: &str,
+    ) -> Ended {
+        let ended = self.run(line);
+        ended.expect(code, stdout, notes);
+        ended
+    }
+
+    /// Starts a command that runs another one, with a shell script as that one. Waits until the script
+    /// has printed the text.
+    pub fn script(&self, line: &str, script: &str, prints: &str) -> Running {
+        let command = ["--", "sh", "-c", script].map(str::to_owned);
+        let running = self.start(&[&line.words()[..], &command].concat());
+        running.says(prints);
+        running
+    }
+
+    /// Starts a command that runs another one, and waits until that one runs. It ends with its input.
+    pub fn hold(&self, line: &str) -> Running {
+        self.script(line, "echo in; exec cat >/dev/null", "in\n")
     }
 
     /// Returns bash with a script, in which `zk` is the command with this connect string.
@@ -137,6 +192,57 @@ impl Zk {
     /// Starts `zk lock` with a shell script as its command.
     pub fn lock(&self, path: &str, script: &str) -> Running {
         self.start(&["lock", path, "--", "sh", "-c", script])
+    }
+}
+
+/// A command line.
+pub trait Words {
+    /// Returns its words.
+    fn words(&self) -> Vec<String>;
+}
+
+/// Words are separated by white space. Single quotes make one word of what is between them.
+impl Words for str {
+    fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (number, part) in self.split('\'').enumerate() {
+            if number % 2 == 1 {
+                words.push(part.to_owned());
+            } else {
+                words.extend(part.split_whitespace().map(Self::to_owned));
+            }
+        }
+        words
+    }
+}
+
+impl<T: Words + ?Sized> Words for &T {
+    fn words(&self) -> Vec<String> {
+        (**self).words()
+    }
+}
+
+impl Words for String {
+    fn words(&self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl<T: AsRef<str>> Words for [T] {
+    fn words(&self) -> Vec<String> {
+        self.iter().map(|word| word.as_ref().to_owned()).collect()
+    }
+}
+
+impl<T: AsRef<str>, const N: usize> Words for [T; N] {
+    fn words(&self) -> Vec<String> {
+        self[..].words()
+    }
+}
+
+impl<T: AsRef<str>> Words for Vec<T> {
+    fn words(&self) -> Vec<String> {
+        self[..].words()
     }
 }
 
@@ -163,7 +269,8 @@ impl Running {
 
     /// Writes to the standard input of the command.
     pub fn give(&mut self, input: &[u8]) {
-        self.stdin.as_mut().expect("the input has ended").write_all(input).unwrap();
+        // The command may have ended without reading all of its input.
+        let _ = self.stdin.as_mut().expect("the input has ended").write_all(input);
     }
 
     /// Closes the pipe to the standard input of the command.
@@ -181,6 +288,20 @@ impl Running {
         self.scratch.read("stderr")
     }
 
+    /// Waits until the standard output contains this text.
+    #[track_caller]
+    pub fn says(&self, text: &str) {
+        let is_said = poll(LIMIT, || self.stdout().contains(text).then_some(()));
+        is_said.unwrap_or_else(|| panic!("no {text:?} in {self}"));
+    }
+
+    /// Waits until the standard error output contains this text.
+    #[track_caller]
+    pub fn notes(&self, text: &str) {
+        let is_noted = poll(LIMIT, || self.stderr().contains(text).then_some(()));
+        is_noted.unwrap_or_else(|| panic!("no note {text:?} in {self}"));
+    }
+
     /// Returns whether the command has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
@@ -194,6 +315,29 @@ impl Running {
             panic!("zk still runs after {limit:?}; it said: {stdout}{stderr}");
         };
         Ended { status, stdout, stderr }
+    }
+}
+
+impl Running {
+    /// Waits for the end of the command, which must have this exit status.
+    #[track_caller]
+    pub fn ends(self, code: i32) -> Ended {
+        let ended = self.wait(LIMIT);
+        assert_eq!(ended.code(), Some(code), "{ended:?}");
+        ended
+    }
+
+    /// Ends the input of the command, which must then succeed.
+    #[track_caller]
+    pub fn finish(mut self) -> Ended {
+        self.end_input();
+        self.ends(0)
+    }
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.stdout(), self.stderr())
     }
 }
 
@@ -225,6 +369,27 @@ impl Ended {
     /// Returns the signal that killed the command.
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
+    }
+
+    /// Expects this exit status and standard output, and a standard error output that contains `notes`. With
+    /// empty `notes` it must be empty.
+    #[track_caller]
+    pub fn expect(&self, code: i32, stdout: &str, notes: &str) {
+        assert_eq!((self.code(), &*self.stdout), (Some(code), stdout), "{self:?}");
+        let is_noted =
+            if notes.is_empty() { self.stderr.is_empty() } else { self.stderr.contains(notes) };
+        assert!(is_noted, "no {notes:?} in {self:?}");
+    }
+
+    /// Expects this exit status, nothing on standard output and one line on standard error.
+    #[track_caller]
+    pub fn expect_failure(&self, code: i32, says: &str) {
+        assert_eq!(self.code(), Some(code), "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        let [line] = self.stderr.lines().collect::<Vec<_>>()[..] else {
+            panic!("not one line: {:?}", self.stderr);
+        };
+        assert!(line.starts_with("zk: ") && line.contains(says), "{line}");
     }
 }
 
@@ -304,6 +469,3 @@ fn build(target: &[&str]) -> Result<PathBuf, String> {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
-
-/// Far longer than a command takes that has nothing to wait for.
-const RUN_LIMIT: Duration = Duration::from_secs(60);

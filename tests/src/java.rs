@@ -36,7 +36,9 @@ pub fn program(java: &Path, flags: &[String], class_path: &OsStr, file: &str) ->
 /// used. Java would compile a source file again at each start, which takes longer than to start.
 fn classes(java: &Path, class_path: &OsStr, source: &Path) -> Option<PathBuf> {
     let mut version = DefaultHasher::new();
-    (java, class_path, fs::read(source).unwrap()).hash(&mut version);
+    let base = source.with_file_name("Peer.java");
+    let sources = [source, &base].map(|file| fs::read(file).unwrap());
+    (java, class_path, sources).hash(&mut version);
     let programs = std::env::current_exe().unwrap().with_file_name("java-programs");
     let classes = programs.join(format!("{:016x}", version.finish()));
     if classes.is_dir() {
@@ -49,7 +51,10 @@ fn classes(java: &Path, class_path: &OsStr, source: &Path) -> Option<PathBuf> {
         // The class path of Java itself, which the compiler takes for its own: only Java expands stars.
         .args(["-XX:TieredStopAtLevel=1", "-cp"])
         .arg(class_path)
-        .args(["-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-proc:none", "-d"])
+        .args(["-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-proc:none"])
+        .arg("-sourcepath")
+        .arg(source.with_file_name(""))
+        .arg("-d")
         .arg(&compiled)
         .arg(source)
         .output()

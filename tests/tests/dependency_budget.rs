@@ -1,5 +1,6 @@
 //! Tests of the dependencies of `zk-recipes` and `zk-tls`: few packages, no procedural macro, and no
-//! `unsafe` in our libraries.
+//! `unsafe` in our libraries. Tests of where all packages come from, and of their licences; `cargo xtask
+//! deny` checks more.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,7 +8,7 @@
     reason = "helpers of tests, which clippy does not take for tests"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,33 +23,19 @@ fn zk_recipes_needs_at_most_twenty_packages() {
 }
 
 #[test]
-fn tls_adds_at_most_fifteen_packages() {
-    let without = packages(&["zk-recipes"]);
-    let mut added = packages(&["zk-recipes", "zk-tls"]);
-    added.retain(|name, _| !without.contains_key(name));
-    let names: Vec<_> = added.keys().collect();
-    assert!(added.contains_key("rustls"), "{names:?}");
-    assert!(names.len() <= TLS_PACKAGES_MAX, "{} packages: {names:?}", names.len());
-    println!("{} packages: {names:?}", names.len());
-}
-
-#[test]
-fn tracing_adds_three_packages_and_only_if_enabled() {
-    let without = packages(&["zk-recipes"]);
-    let mut added = packages_with(&["zk-recipes"], &["--features", "zk-recipes/tracing"]);
-    added.retain(|name, _| !without.contains_key(name));
-    let names: Vec<_> = added.keys().collect();
-    assert_eq!(names, ["once_cell", "tracing", "tracing-core"]);
-}
-
-#[test]
-fn discovery_adds_at_most_six_packages() {
-    let without = packages(&["zk-coordination"]);
-    let mut added = packages(&["zk-discovery"]);
-    added.retain(|name, _| !without.contains_key(name));
-    let names: Vec<_> = added.keys().collect();
-    assert!(added.contains_key("serde_json"), "{names:?}");
-    assert!(names.len() <= DISCOVERY_PACKAGES_MAX, "{} packages: {names:?}", names.len());
+fn optional_parts_add_few_packages() {
+    for (base, with, options, part, max) in [
+        ("zk-recipes", "zk-tls", &[][..], "rustls", TLS_PACKAGES_MAX),
+        ("zk-recipes", "zk-recipes", &["--features", "zk-recipes/tracing"], "tracing-core", 3),
+        ("zk-coordination", "zk-discovery", &[], "serde_json", DISCOVERY_PACKAGES_MAX),
+    ] {
+        let without = packages(&[base]);
+        let mut added = packages_with(&[base, with], options);
+        added.retain(|name, _| !without.contains_key(name));
+        let names: Vec<_> = added.keys().collect();
+        assert!(added.contains_key(part), "{part}: {names:?}");
+        assert!(names.len() <= max, "{part}: {} packages: {names:?}", names.len());
+    }
 }
 
 #[test]
@@ -90,6 +77,52 @@ fn libraries_forbid_unsafe_code() {
     }
 }
 
+/// A package from a folder of a version control system has no checksum.
+#[test]
+fn packages_of_all_lock_files_come_from_one_registry() {
+    for lock in [
+        "Cargo.lock",
+        "fuzz/Cargo.lock",
+        "benches/compare/Cargo.lock",
+        "crates/zk-gssapi/Cargo.lock",
+    ] {
+        let text = fs::read_to_string(root().join(lock)).unwrap();
+        let sources: BTreeSet<&str> =
+            text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
+        assert!(sources.len() <= 1, "{lock}: {sources:?}");
+        assert!(
+            sources.iter().all(|source| source.starts_with("\"registry+")),
+            "{lock}: {sources:?}"
+        );
+        for entry in text.split("[[package]]").filter(|entry| entry.contains("\nsource = ")) {
+            assert!(entry.contains("\nchecksum = "), "{lock}: {entry}");
+        }
+    }
+}
+
+#[test]
+fn licences_of_all_packages_are_allowed() {
+    let rules = fs::read_to_string(root().join("deny.toml")).unwrap();
+    let (_, allowed) = rules.split_once("allow = [").unwrap();
+    let (allowed, _) = allowed.split_once(']').unwrap();
+    let allowed: BTreeSet<&str> = allowed.split('"').skip(1).step_by(2).collect();
+    let mut packages = 0;
+    for line in tree(&["--workspace", "--all-features", "--format", "{p}\t{l}"]).lines() {
+        let Some((package, licence)) = line.split_once('\t') else { continue };
+        assert!(is_allowed(licence.trim_end_matches(" (*)"), &allowed), "{package}: {licence}");
+        packages += 1;
+    }
+    assert!(packages > 100, "{packages} packages");
+}
+
+/// Returns true if a licence, or one of several to choose from, is allowed.
+fn is_allowed(licence: &str, allowed: &BTreeSet<&str>) -> bool {
+    let licence = licence.replace('/', " OR ").replace(['(', ')'], "");
+    let is_one = |it: &str| allowed.contains(it.trim());
+    // Without brackets, `A OR B AND C` counts as `(A OR B) AND C`, which is never less strict.
+    licence.split(" AND ").all(|part| part.split(" OR ").any(is_one))
+}
+
 /// Returns the packages that `crates` need, including themselves, by name. The value is the line of
 /// `cargo tree`: name, version, kind, and features.
 fn packages(crates: &[&str]) -> BTreeMap<String, String> {
@@ -97,19 +130,21 @@ fn packages(crates: &[&str]) -> BTreeMap<String, String> {
 }
 
 fn packages_with(crates: &[&str], options: &[&str]) -> BTreeMap<String, String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--edges", "normal"])
-        .args(options)
-        .args(crates.iter().flat_map(|name| ["--package", name]))
-        .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let printed = String::from_utf8(output.stdout).unwrap();
+    let of = crates.iter().flat_map(|name| ["--package", name]).chain(options.iter().copied());
+    let of: Vec<&str> =
+        of.chain(["--edges", "normal", "--no-dedupe", "--format", "{p} {f}"]).collect();
+    let printed = tree(&of);
     let lines = printed.lines().filter(|line| !line.is_empty());
     lines.map(|line| (line.split(' ').next().unwrap().to_owned(), line.to_owned())).collect()
+}
+
+/// Returns what `cargo tree` prints.
+fn tree(options: &[&str]) -> String {
+    let mut tree = Command::new(env!("CARGO"));
+    tree.args(["tree", "--locked", "--prefix", "none"]).args(options).current_dir(root());
+    let output = tree.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn root() -> PathBuf {

@@ -9,7 +9,6 @@
 use std::time::Duration;
 
 use zk_recipes::Mutex;
-use zk_recipes::session::Zxid;
 use zk_tests::{Journal, Settings, Zk, eventually, open, zookeeper_with};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,24 +43,6 @@ async fn token_grows_after_server_removes_empty_lock() {
     }
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
     assert_eq!(tokens.len(), 2 * ROUNDS);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn token_is_the_czxid_of_the_node() {
-    let Some(zk) = zk_tests::shared_zookeeper() else { return };
-    let client = open(&zk.connect_string()).await;
-    let lock = Mutex::new(&client, "/token/lock").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let token = guard.token().unwrap();
-    let stat = client.exists(guard.node()).await.unwrap().unwrap();
-    assert_eq!(token.czxid(), stat.czxid.0);
-    assert_eq!(guard.check().await.unwrap(), token);
-    // Later changes of the node do not change the token.
-    client.set_data(guard.node(), b"__REVOKE__", None).await.unwrap();
-    assert_eq!(guard.check().await.unwrap(), token);
-    let participants = lock.participants().await.unwrap();
-    assert_eq!(participants[0].czxid, Zxid(token.czxid()));
-    guard.release().await.unwrap();
 }
 
 const PARENT: &str = "/fencing";

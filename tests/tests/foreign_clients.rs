@@ -1,46 +1,36 @@
-//! A test of other clients at the server of `zk-testing`, over TCP.
+//! A test of Curator's locks at the server of `zk-testing`, over TCP. `conformance.rs` compares its answers
+//! with those of a real server.
 
-use std::process::Stdio;
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use xtask::zookeeper::{Privilege, curator_jars};
+use std::time::Duration;
+
 use zk_testing::TestServer;
-use zk_tests::{Distribution, java, or_skip};
-
-/// Parts that must pass, in order.
-const PARTS: [&str; 6] =
-    ["create, get, set", "sequences, children", "watches", "multi", "ephemerals", "zkCli"];
-
-/// Parts that must pass if Curator is installed.
-const RECIPES: [&str; 4] = [
-    "Curator's InterProcessMutex",
-    "Curator's InterProcessSemaphoreMutex",
-    "Curator's InterProcessReadWriteLock",
-    "Curator's InterProcessSemaphoreV2",
-];
+use zk_tests::Curator;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn java_and_curator_take_it_for_zookeeper() {
-    let Some(distribution) = or_skip(Distribution::shared()) else { return };
+async fn curators_locks_exclude_each_other_on_it() {
     let server = TestServer::start().await.unwrap();
-
-    let mut class_path = distribution.class_path().to_owned();
-    for jar in curator_jars(Privilege::of_tests()).unwrap_or_default() {
-        class_path.push(":");
-        class_path.push(jar);
-    }
-    let program = java::program(distribution.java(), &[], &class_path, "ForeignClient.java");
-    let Some(mut java) = program else { return };
-    java.arg(server.connect_string()).stderr(Stdio::piped());
-    let ended = tokio::task::spawn_blocking(move || java.output()).await.unwrap().unwrap();
-    let (said, errors) =
-        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-
-    assert!(ended.status.success(), "{}: {said}{errors}", ended.status);
-    let passed: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("passed ")).collect();
-    assert_eq!(passed[..PARTS.len()], PARTS, "{errors}");
-    if said.contains("skipped curator") {
-        eprintln!("SKIPPED the part with Curator: {said}");
-    } else {
-        assert_eq!(passed[PARTS.len()..], RECIPES, "{errors}");
+    let start = || Curator::start(&server.connect_string(), Duration::from_secs(20), &[]);
+    let (Some(mut one), Some(mut other)) = (start(), start()) else { return };
+    for (first, second, numbers) in [
+        ("mutex", "mutex", "0 0"),
+        ("semaphore-mutex", "semaphore-mutex", "0 0"),
+        ("read", "write", "0 0"),
+        ("write", "read", "0 0"),
+        ("semaphore", "semaphore", "2 2"),
+    ] {
+        let path = format!("/{first}-{second}");
+        one.ok("a", &format!("acquire {first} {path} {numbers} -1"));
+        if first == "read" {
+            other.ok("reader", &format!("acquire read {path} {numbers} -1"));
+            other.ok("reader", "release");
+        }
+        let acquire = format!("acquire {second} {path} {numbers}");
+        assert_eq!(other.ask("b", &format!("{acquire} 200")), ["timeout"], "{path}");
+        other.tell("b", &format!("{acquire} -1"));
+        one.ok("a", "release");
+        assert_eq!(other.answer("b")[0], "ok", "{path}");
+        other.ok("b", "release");
     }
 }

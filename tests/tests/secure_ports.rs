@@ -1,4 +1,5 @@
-//! TLS against real servers: 1.2 with those before 3.9, and 1.3 with those after.
+//! TLS against real servers: 1.2 with those before 3.9, and 1.3 with those after. `guide` has
+//! DIGEST-MD5 over TLS.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -7,14 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use xtask::zookeeper::{Settings, Standalone, certificate, ensure_openssl};
+use zk_recipes::Mutex;
 use zk_recipes::session::{
-    Acl, Client, Config, CreateMode, DigestMd5, DisconnectReason, Error, ErrorCode, ErrorKind,
-    PeerProtocol, Perms, SessionEvent, TlsFailure,
+    Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, PeerProtocol,
+    Perms, SessionEvent, TlsFailure,
 };
-use zk_recipes::{LossReason, Mutex};
-use zk_tests::{
-    Scratch, contenders, eventually, identities, now, or_skip, zookeeper, zookeeper_with,
-};
+use zk_tests::{identities, or_skip, zookeeper, zookeeper_with};
 use zk_tls::{Tls, TlsBuilder};
 
 fn serving(key_store: &str, client_auth: &str) -> Settings {
@@ -155,20 +154,6 @@ async fn server_that_wants_a_certificate_takes_clients_without() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn server_certificates_are_checked() {
-    let Some(server) = zookeeper_with(&serving("server.pem", "none")) else { return };
-    let to = tls_port(&server);
-    let unknown = failure(connect(&to, trusting("other-ca.pem")).await);
-    assert_eq!(unknown, TlsFailure::UnknownIssuer);
-    let by_address = Tls::builder().ca_file(certificate("ca.pem"));
-    let misnamed = failure(connect(&to, by_address).await);
-    assert!(matches!(misnamed, TlsFailure::WrongName { .. }), "{misnamed:?}");
-    let Some(server) = zookeeper_with(&serving("expired.pem", "none")) else { return };
-    let expired = failure(connect(&tls_port(&server), trusting("ca.pem")).await);
-    assert!(matches!(expired, TlsFailure::Expired(_)), "{expired}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn plain_tls_and_unified_ports_are_told_apart() {
     let Some(server) = zookeeper_with(&serving("server.pem", "none")) else { return };
     let tls = tls_port(&server);
@@ -185,92 +170,4 @@ async fn plain_tls_and_unified_ports_are_told_apart() {
     let config = config(&plain.connect_string()).refused_timeout(Duration::ZERO);
     let missing = failure(config.connector(trusting("ca.pem").build().unwrap()).connect().await);
     assert_eq!(missing, TlsFailure::ClosedByServer);
-}
-
-/// The server of the holder is cut off from the leader; see `follower_cut.rs`.
-#[tokio::test(flavor = "multi_thread")]
-async fn guard_reports_loss_before_next_grant_over_tls() {
-    let settings = serving("server.pem", "none").tick_ms(2000);
-    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
-    let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
-    let connect_to = async |at: usize| {
-        let config = Config::new(&ensemble.server(at).connect_string()).unwrap();
-        let config = config.session_timeout(Duration::from_secs(4));
-        config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap()
-    };
-    let (holder, next) = (connect_to(follower).await, connect_to(leader).await);
-    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
-    let lock = Mutex::new(&next, "/lock").unwrap();
-    let acquired = tokio::spawn(async move { (lock.acquire().await.unwrap(), now()) });
-    contenders(&next, "/lock", 2).await;
-
-    let lost = guard.lost();
-    let lost = tokio::spawn(async move { (lost.await, now()) });
-    ensemble.cut(follower, leader).unwrap();
-    let (reason, lost_at) = lost.await.unwrap();
-    let (next_guard, acquired_at) = acquired.await.unwrap();
-    assert_eq!(reason, LossReason::LeaseDeadlinePassed);
-    assert!(lost_at < acquired_at, "late by {:?}", lost_at - acquired_at);
-    assert!(!guard.is_held() && next_guard.is_held());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn session_outlives_a_replaced_certificate() {
-    let scratch = Scratch::new();
-    let store = scratch.path("store.pem");
-    std::fs::copy(certificate("server.pem"), &store).unwrap();
-    let settings =
-        Settings::default().tls(&store, &certificate("ca.pem")).config("ssl.clientAuth", "none");
-    let Some(server) = zookeeper_with(&settings) else { return };
-    let client = connect(&tls_port(&server), trusting("ca.pem")).await.unwrap();
-    let mut events = client.events();
-    std::fs::copy(certificate("expired.pem"), &store).unwrap();
-    server.restart().unwrap();
-    assert!(matches!(events.next().await, Some(SessionEvent::Suspended { .. })));
-    let is_told = async || match client.last_disconnect() {
-        Some(DisconnectReason::Tls(TlsFailure::Expired(_))) => Some(()),
-        _ => None,
-    };
-    eventually(Duration::from_secs(20), is_told).await.unwrap();
-    std::fs::copy(certificate("server.pem"), &store).unwrap();
-    server.restart().unwrap();
-    while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
-    client.exists("/").await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn digest_md5_works_over_tls() {
-    let settings = serving("server.pem", "none").sasl_user("alice", "sesame");
-    let Some(server) = zookeeper_with(&settings) else { return };
-    let config = config(&tls_port(&server)).sasl(DigestMd5::new("alice", "sesame"));
-    let client = config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap();
-    if let Some(known) = identities(&client, &server).await {
-        assert!(
-            known.iter().any(|identity| identity.scheme == "sasl" && identity.user == "alice"),
-            "{known:?}"
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn lock_is_handed_over_when_its_server_dies_over_tls() {
-    let settings = serving("server.pem", "none").tick_ms(1000);
-    let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
-    let all = ensemble.connect_string();
-    let holder = connect(&all, trusting("ca.pem")).await.unwrap();
-    let other = connect(&all, trusting("ca.pem")).await.unwrap();
-    let held = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
-    let waiting = tokio::spawn(async move {
-        let lock = Mutex::new(&other, "/lock").unwrap();
-        lock.acquire().await.unwrap().token().unwrap()
-    });
-    let mut events = holder.events();
-    let session = format!("sid={},", holder.session_id());
-    let connections = |at: usize| ensemble.server(at).four_letter("cons").unwrap();
-    let holders = (0..3).find(|at| connections(*at).contains(&session)).unwrap();
-    ensemble.server(holders).kill();
-    while !matches!(events.next().await.unwrap(), SessionEvent::Reconnected { .. }) {}
-    let token = held.token().unwrap();
-    held.release().await.unwrap();
-    assert!(waiting.await.unwrap() > token);
 }

@@ -20,8 +20,8 @@ use zk_recipes::session::{Client, Config};
 use zk_recipes::{BoxFuture, FencingToken, LockError, LockGuard};
 use zk_testing::Rng;
 
-use super::event::{Event, What};
-use super::lock_spec::LockSpec;
+use super::event::{Access, Event, What};
+use crate::lock_spec::{Kind, LockSpec};
 use crate::monotonic_us;
 
 /// Runs the process of a contender: `NUMBER CONNECT_STRING TIMEOUT_MS [FIRST_SERVER]`.
@@ -144,7 +144,7 @@ impl Contender {
             self.emit(lock, What::Note("lost before it was returned".to_owned()));
             return End::Lost;
         };
-        let what = What::Granted { access: lock.access(), token: token.czxid() };
+        let what = What::Granted { access: access(lock.kind), token: token.czxid() };
         print(&Event { at_us, ..self.event(lock, what) });
         let end = self.watch_over(lock, &*guard, enough).await;
         if matches!(end, End::Release | End::Closed) {
@@ -254,6 +254,14 @@ impl ValidUntil {
 
     fn is_due(&self) -> bool {
         self.sampled_us > self.printed_us + PRINT_INTERVAL_US
+    }
+}
+
+fn access(kind: Kind) -> Access {
+    match kind {
+        Kind::Mutex | Kind::Write | Kind::SemaphoreMutex => Access::Exclusive,
+        Kind::Read => Access::Shared,
+        Kind::Semaphore { taken, of } => Access::Permits { taken, of },
     }
 }
 

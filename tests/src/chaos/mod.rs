@@ -13,7 +13,6 @@ pub mod contender;
 pub mod event;
 pub mod history;
 pub mod leader_kill;
-pub mod lock_spec;
 pub mod process;
 mod random_fault;
 pub mod report;

@@ -39,7 +39,7 @@ fn examples_of_each_command_run() {
 
 /// Returns the names of all commands, as `zk --help` lists them.
 fn commands(zk: &Zk) -> Vec<String> {
-    let help = zk.ok(&["--help"]);
+    let help = zk.ok("--help");
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
     // A long description goes on in another line.
@@ -63,8 +63,7 @@ const NODES: &str = r#"{"path":"/","data":null,"acl":["world:anyone:cdrwa"]}
 fn run(server: &Zk, chroot: &str, command: &str, example: &str) {
     let mut import = server.start(&["import", chroot]);
     import.give(NODES.as_bytes());
-    import.end_input();
-    assert_eq!(import.wait(LIMIT).code(), Some(0));
+    import.finish();
     let zk = &server.chroot(chroot);
     let journal = Journal::new();
     let _holder = (command == "revoke").then(|| {
@@ -100,7 +99,7 @@ fn run(server: &Zk, chroot: &str, command: &str, example: &str) {
     let is_fine = status == 0 || (command == "doctor" && status == 1);
     assert!(is_fine, "{example}: {status}: {}", said());
     if example.ends_with("import /copy") {
-        assert_eq!(zk.ok(&["ls", "/copy"]), "config\nlogo\n");
+        zk.prints("ls /copy", "config\nlogo\n");
     }
 }
 

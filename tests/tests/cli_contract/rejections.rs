@@ -4,12 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer};
-use zk_tests::{Running, Scratch, Zk, poll};
-
-use crate::{LIMIT, expect_failure};
-
-/// Script of a command that runs until its standard input ends.
-const RUN: &str = "echo runs; exec cat";
+use zk_tests::{Scratch, Zk};
 
 async fn start(settings: Settings) -> (TestServer, Zk) {
     let settings = settings.tick_time(Duration::from_millis(200));
@@ -24,28 +19,20 @@ async fn start_as_alice() -> (TestServer, Zk) {
     (server, zk.option("--sasl", "alice").env("ZK_SASL_PASSWORD", "sesame"))
 }
 
-fn expect_running(child: &Running) {
-    let runs = poll(LIMIT, || child.stdout().contains("runs").then_some(()));
-    assert!(runs.is_some(), "the command does not start: {}", child.stderr());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn registration_ends_with_its_credentials() {
     let (server, zk) = start_as_alice().await;
-    let mut kept = zk.start(&["register", "/r", "--", "sh", "-c", RUN]);
-    expect_running(&kept);
+    let mut kept = zk.hold("register /r");
     // The first token is empty, and the second one is the proof.
     server.on(Op::Sasl).nth(2).answer(ErrorCode::AUTH_FAILED);
     server.connections().cut(Cut::Rst);
     let says = "/r: the node is not kept any longer: the server rejected the credentials, or has no \
                 key for its own Kerberos principal (the request was not applied) (presented: sasl as \
                 alice)\n";
-    let told = poll(LIMIT, || kept.stderr().contains(says).then_some(()));
-    assert!(told.is_some(), "{}", kept.stderr());
+    kept.notes(says);
     assert!(!kept.has_ended(), "the command runs on");
     kept.end_input();
-    let ended = kept.wait(LIMIT);
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let ended = kept.ends(1);
     // The state between, that the node is lost, may be over before it is read.
     let lines = ended.stderr.lines().filter(|line| !line.contains("creating it again"));
     assert_eq!(lines.count(), 2, "{ended:?}");
@@ -57,20 +44,18 @@ async fn registration_ends_with_its_credentials() {
 #[tokio::test(flavor = "multi_thread")]
 async fn registration_without_credentials_fails_with_one_line() {
     let (_server, zk) = start(Settings::new().require_auth(["sasl"])).await;
-    let ended = zk.run(&["register", "/r", "--", "true"]);
-    expect_failure(&ended, 1, "requires authentication");
-    expect_failure(&ended, 1, "without credentials; see --auth");
+    let ended = zk.run("register /r -- true");
+    ended.expect_failure(1, "requires authentication");
+    ended.expect_failure(1, "without credentials; see --auth");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_lock_is_reported_with_the_cause_of_failed_reconnects() {
     let (server, zk) = start_as_alice().await;
-    let held = zk.start(&["-v", "lock", "/l", "--", "sh", "-c", RUN]);
-    expect_running(&held);
+    let held = zk.hold("-v lock /l");
     server.on(Op::Sasl).always().answer(ErrorCode::UNIMPLEMENTED);
     server.connections().cut(Cut::Rst);
-    let ended = held.wait(LIMIT);
-    assert_eq!(ended.code(), Some(74), "{ended:?}");
+    let ended = held.ends(74);
     let cause = "the server ended the SASL exchange: Unimplemented";
     let says =
         |text: &str| ended.stderr.lines().any(|line| line.contains(text) && line.contains(cause));
@@ -84,7 +69,7 @@ async fn doctor_tells_a_rejection_from_a_lost_majority() {
     let (_other, alice) = start_as_alice().await;
     let wrong = alice.env("ZK_SASL_PASSWORD", "wrong");
     for (zk, says) in [(nobody, "requires authentication"), (wrong, "rejected the credentials")] {
-        let ended = zk.run(&["doctor", "--json"]);
+        let ended = zk.run("doctor --json");
         assert_eq!(ended.code(), Some(69), "{ended:?}");
         let found: Vec<Value> =
             ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -107,6 +92,9 @@ async fn commands_do_not_get_the_secrets() {
         let printed = zk.ok(&[command, &path, "--", "sh", "-c", script]);
         assert!(printed.starts_with(&format!("none none {path}")), "{command}: {printed}");
     }
+    // Without secrets, a command gets no word of them.
+    let (_other, zk) = start(Settings::new()).await;
+    zk.prints("lock /l -- sh -c 'echo ${ZK_SECRETS_REMOVED-none}'", "none\n");
 }
 
 /// A command that calls `zk` finds it without the credentials of the `zk` that runs the command.
@@ -139,49 +127,37 @@ async fn denial_names_the_secrets_kept_from_the_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn command_without_secrets_gets_no_word_of_them() {
-    let (_server, zk) = start(Settings::new()).await;
-    let told = zk.ok(&["lock", "/l", "--", "sh", "-c", "echo ${ZK_SECRETS_REMOVED-none}"]);
-    assert_eq!(told, "none\n");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn hidden_nodes_are_reported_with_what_was_presented() {
     let (_server, zk) = start(Settings::new()).await;
-    zk.ok(&["create", "/a/hers", "--parents"]);
-    zk.ok(&["setacl", "/a/hers", "world:anyone:c"]);
+    zk.ok("create /a/hers --parents");
+    zk.ok("setacl /a/hers world:anyone:c");
     let bob = zk.option("--auth", "digest:bob:sesame");
-    for command in [&["tree", "/a"][..], &["ls", "-R", "/a"], &["find", "/a"]] {
-        let ended = bob.run(command);
+    for line in ["tree /a", "ls -R /a", "find /a"] {
+        let ended = bob.run(line);
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         let says = "children of 1 of the nodes, such as /a/hers (presented: digest as bob)";
         assert!(ended.stderr.contains(says), "{ended:?}");
     }
-    expect_failure(&bob.run(&["export", "/a"]), 1, "such as /a/hers: the export would not be");
-    expect_failure(&bob.run(&["export", "/a"]), 1, "presented: digest as bob");
+    bob.fails("export /a", 1, "such as /a/hers: the export would not be");
+    bob.fails("export /a", 1, "presented: digest as bob");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_list_names_what_was_presented() {
     let (_server, zk) = start(Settings::new()).await;
     let kept = zk.env("ZK_SECRETS_REMOVED", "ZK_AUTH");
-    for command in [
-        &["create", "/n"][..],
-        &["lock", "/l"],
-        &["lock", "/r", "--read"],
-        &["elect", "/e"],
-        &["semaphore", "/s", "--permits", "1"],
-        &["multilock", "/m", "/n"],
-        &["register", "/s"],
-        &["barrier", "/b", "--set"],
+    for line in [
+        "create /n --acl auth::cdrwa",
+        "lock /l --acl auth::cdrwa -- true",
+        "lock /r --read --acl auth::cdrwa -- true",
+        "elect /e --acl auth::cdrwa -- true",
+        "semaphore /s --permits 1 --acl auth::cdrwa -- true",
+        "multilock /m /n --acl auth::cdrwa -- true",
+        "register /s --acl auth::cdrwa -- true",
+        "barrier /b --set --acl auth::cdrwa",
     ] {
-        let mut words = [command, &["--acl", "auth::cdrwa"]].concat();
-        if !matches!(command[0], "create" | "barrier") {
-            words.extend(["--", "true"]);
-        }
-        let ended = kept.run(&words);
-        expect_failure(&ended, 1, "(auth:: without credentials, or ");
-        expect_failure(&ended, 1, "; without credentials; zk keeps ZK_AUTH from the commands");
+        let ended = kept.fails(line, 1, "(auth:: without credentials, or ");
+        ended.expect_failure(1, "; without credentials; zk keeps ZK_AUTH from the commands");
     }
 }
 
@@ -195,9 +171,9 @@ fn unusable_sasl_options_are_refused_before_a_connection() {
     for (file, reason) in [(&empty, "the password is empty"), (&latin, "not UTF-8")] {
         let file = file.to_str().unwrap();
         let ended = zk.run(&["--sasl", "alice", "--sasl-password-file", file, "ls", "/"]);
-        expect_failure(&ended, 1, reason);
+        ended.expect_failure(1, reason);
         assert!(ended.stderr.contains(file), "{ended:?}");
     }
-    let nobody = zk.env("ZK_SASL_PASSWORD", "sesame").run(&["--sasl", "", "ls", "/"]);
-    expect_failure(&nobody, 64, "--sasl needs the name of a user");
+    let nobody = zk.env("ZK_SASL_PASSWORD", "sesame").run("--sasl '' ls /");
+    nobody.expect_failure(64, "--sasl needs the name of a user");
 }

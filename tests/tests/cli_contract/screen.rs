@@ -10,7 +10,7 @@ use crate::LIMIT;
 
 /// A command on a terminal that util-linux's `script` provides.
 pub(crate) struct Screen {
-    pub(crate) script: Child,
+    script: Child,
     output: Scratch,
 }
 
@@ -36,6 +36,12 @@ impl Screen {
         let count = || self.printed().matches(text).count();
         poll(LIMIT, || (count() >= times).then_some(()))
             .unwrap_or_else(|| panic!("{text}: {}", self.printed()));
+    }
+
+    /// Waits for the end of the command, which must succeed.
+    pub(crate) fn ends(&mut self) {
+        let ended = poll(LIMIT, || self.script.try_wait().unwrap()).expect("it goes on");
+        assert!(ended.success(), "{ended:?}: {}", self.printed());
     }
 }
 

@@ -7,7 +7,7 @@ use xtask::zookeeper::certificate;
 use zk_testing::{ErrorCode, Op, TestServer};
 use zk_tests::{Scratch, Settings, Zk, poll, shared_zookeeper, zookeeper_with};
 
-use crate::{LIMIT, expect_failure, expect_identity, expect_refused, own_zk, zk};
+use crate::{LIMIT, expect_identity, expect_refused, own_zk, zk};
 
 const ALICE: &str = "digest:alice:sesame";
 
@@ -15,16 +15,23 @@ const ALICE: &str = "digest:alice:sesame";
 fn created_node_is_for_those_with_the_credential() {
     let Some(zk) = zk("credentials") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
-    alice.ok(&["create", "/a/b", "hers", "--acl", "auth::cdrwa", "--parents"]);
-    assert_eq!(alice.ok(&["get", "/a/b"]), "hers");
-    assert_eq!(zk.clone().option("--auth", ALICE).ok(&["get", "/a/b"]), "hers");
+    alice.ok("create /a/b hers --acl auth::cdrwa --parents");
+    alice.prints("get /a/b", "hers");
+    zk.clone().option("--auth", ALICE).prints("get /a/b", "hers");
+    // An orchestrator hands on a secret with the newline at its end, and a shell without it.
+    for end in ["\n", "\r\n"] {
+        zk.clone().env("ZK_AUTH", format!("{ALICE}{end}")).prints("get /a/b", "hers");
+    }
     for path in ["/a/b", "/a"] {
         let nobody = zk.run(&["get", path]);
-        expect_failure(&nobody, 1, "NoAuth");
-        expect_failure(&nobody, 1, "without credentials; see --auth");
+        nobody.expect_failure(1, "NoAuth");
+        nobody.expect_failure(1, "without credentials; see --auth");
     }
-    let bob = zk.option("--auth", "digest:bob:sesame").run(&["set", "/a/b", "his"]);
-    expect_failure(&bob, 1, "presented: digest as bob");
+    let bob = zk.option("--auth", "digest:bob:sesame").fails(
+        "set /a/b his",
+        1,
+        "presented: digest as bob",
+    );
     assert!(!bob.stderr.contains("sesame"), "{bob:?}");
 }
 
@@ -32,10 +39,10 @@ fn created_node_is_for_those_with_the_credential() {
 fn parents_that_exist_need_no_permission_to_create_them() {
     let Some(zk) = zk("protected-parents") else { return };
     let alice = zk.clone().env("ZK_AUTH", ALICE);
-    alice.ok(&["create", "/app", "--acl", "auth::cdrwa"]);
-    zk.ok(&["setacl", "/", "world:anyone:ra"]);
-    alice.ok(&["create", "/app/a/b", "--parents"]);
-    zk.ok(&["setacl", "/", "world:anyone:cdrwa"]);
+    alice.ok("create /app --acl auth::cdrwa");
+    zk.ok("setacl / world:anyone:ra");
+    alice.ok("create /app/a/b --parents");
+    zk.ok("setacl / world:anyone:cdrwa");
 }
 
 #[test]
@@ -48,168 +55,89 @@ fn credentials_are_read_from_a_file() {
     for identity in ["digest:alice", "digest:bob"] {
         expect_identity(&both, shared_zookeeper().unwrap(), identity);
     }
-    let endless = zk.clone().option("--auth-file", "/dev/zero").run(&["whoami"]);
-    expect_failure(&endless, 1, "/dev/zero: more than");
-    let missing = zk.option("--auth-file", "/none").run(&["whoami"]);
-    expect_failure(&missing, 1, "cannot read /none");
-}
-
-/// An orchestrator hands on a secret with the newline at its end, and a shell without it.
-#[test]
-fn newline_behind_a_credential_is_no_part_of_it() {
-    let Some(zk) = zk("credential-newline") else { return };
-    let alice = zk.clone().env("ZK_AUTH", ALICE);
-    alice.ok(&["create", "/a", "hers", "--acl", "auth::cdrwa"]);
-    for end in ["\n", "\r\n"] {
-        assert_eq!(zk.clone().env("ZK_AUTH", format!("{ALICE}{end}")).ok(&["get", "/a"]), "hers");
-    }
-}
-
-#[test]
-fn file_with_a_secret_that_all_can_read_is_noted() {
-    let Some(zk) = zk("public-secret") else { return };
-    let scratch = Scratch::new();
-    let file = scratch.path("credentials");
-    std::fs::write(&file, ALICE).unwrap();
+    zk.clone().option("--auth-file", "/dev/zero").fails("whoami", 1, "/dev/zero: more than");
+    zk.clone().option("--auth-file", "/none").fails("whoami", 1, "cannot read /none");
+    // A file with a secret that all can read is noted.
     let file = file.to_str().unwrap();
     let noted = |mode: u32| {
         std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
-        zk.clone().option("--auth-file", file).run(&["ls", "/"]).stderr
+        zk.clone().option("--auth-file", file).run("ls /").stderr
     };
     assert_eq!(noted(0o640), "");
-    assert_eq!(
-        noted(0o644),
-        format!("zk: {file}: all users of this machine can read it: chmod o= it\n")
-    );
+    let says = format!("zk: {file}: all users of this machine can read it: chmod o= it\n");
+    assert_eq!(noted(0o644), says);
 }
 
-#[test]
-fn access_control_lists_are_printed_and_replaced() {
-    let Some(zk) = zk("lists") else { return };
-    zk.ok(&["create", "/a"]);
-    assert_eq!(zk.ok(&["getacl", "/a"]), "world:anyone:cdrwa\n");
-    let alice = zk.clone().option("--auth", ALICE);
-    assert_eq!(alice.ok(&["setacl", "/a", "auth::cdrwa", "world:anyone:r"]), "");
-    let printed = alice.ok(&["getacl", "/a"]);
-    let [hers, all] = printed.lines().collect::<Vec<_>>()[..] else { panic!("{printed}") };
-    assert!(hers.starts_with("digest:alice:") && hers.ends_with("=:cdrwa"), "{hers}");
-    assert_eq!(all, "world:anyone:r");
-    // The command accepts the entries that it prints.
-    assert_eq!(alice.ok(&["setacl", "/a", hers, all, "--version", "1"]), "");
-    expect_failure(&alice.run(&["setacl", "/a", hers, "--version", "1"]), 1, "BadVersion");
-    expect_failure(&zk.run(&["setacl", "/a", "world:anyone:cdrwa"]), 1, "NoAuth");
-    expect_failure(&zk.run(&["setacl", "/a", "auth::r"]), 1, "InvalidACL");
-    let json = zk.ok(&["getacl", "/a", "--json"]);
-    assert!(json.contains(r#"{"id":"anyone","perms":"r","scheme":"world"}"#), "{json}");
-}
-
-#[test]
-fn export_without_the_hashes_of_a_list_fails() {
-    let Some(zk) = zk("hidden-hash") else { return };
-    let alice = zk.clone().option("--auth", ALICE);
-    alice.ok(&["create", "/a", "--acl", "auth::cdrwa", "--acl", "world:anyone:r"]);
-    let ended = zk.run(&["export", "/a"]);
-    expect_failure(&ended, 1, "/a: no permission to read the hashes");
-    assert!(alice.ok(&["export", "/a"]).contains("digest:alice:"));
-}
-
-#[test]
-fn locks_create_their_nodes_with_the_list() {
-    let Some(zk) = zk("lock-lists") else { return };
-    let alice = zk.clone().env("ZK_AUTH", ALICE);
-    let list = ["--acl", "auth::cdrwa"];
-    let locks: [(&str, &[&str]); 5] = [
-        ("/mutex", &["lock", "/mutex"]),
-        ("/rw", &["lock", "/rw", "--write"]),
-        ("/semaphore", &["semaphore", "/semaphore", "--permits", "1"]),
-        ("/multi", &["multilock", "/multi"]),
-        ("/election", &["elect", "/election"]),
-    ];
-    for (path, lock) in locks {
-        alice.ok(&[lock, &list, &["--", "true"]].concat());
-        let printed = alice.ok(&["getacl", path]);
-        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
-        let denied = zk.run(&[lock, &["--", "true"]].concat());
-        expect_failure(&denied, 1, "without credentials");
-    }
-}
-
-#[test]
-fn counters_and_barriers_create_their_nodes_with_the_list() {
-    let Some(zk) = zk("coordination-lists") else { return };
-    let alice = zk.clone().env("ZK_AUTH", ALICE);
-    let list = ["--acl", "auth::cdrwa"];
-    let creators: [(&[&str], &[&str]); 3] = [
-        (&["counter", "/c/n", "--add", "1", "--once", "a"], &["/c", "/c/n", "/c/n/operation-a"]),
-        (&["counter", "/i/n", "--integer", "--set", "1"], &["/i", "/i/n"]),
-        (&["barrier", "/b/migration", "--set"], &["/b", "/b/migration"]),
-    ];
-    for (command, nodes) in creators {
-        alice.ok(&[command, &list].concat());
-        for path in nodes {
-            let printed = alice.ok(&["getacl", path]);
-            assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
-        }
-    }
-    expect_failure(&zk.run(&["counter", "/c/n", "--add", "1"]), 1, "without credentials");
-    expect_failure(&zk.run(&["barrier", "/b/migration", "--remove"]), 1, "without credentials");
-}
-
-#[test]
-fn registered_node_is_deleted_only_by_those_with_the_credential() {
-    let Some(zk) = zk("registered-list") else { return };
-    let alice = zk.clone().env("ZK_AUTH", ALICE);
-    let mut kept = alice.start(&["register", "/s/a", "--acl", "auth::cdrwa", "--", "cat"]);
-    let exists = || (alice.run(&["exists", "/s/a"]).code() == Some(0)).then_some(());
-    poll(LIMIT, exists).expect("no node");
-    for path in ["/s", "/s/a"] {
+/// Expects that the nodes are Alice's alone.
+fn expect_hers(alice: &Zk, paths: &[&str]) {
+    for path in paths {
         let printed = alice.ok(&["getacl", path]);
         assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
     }
-    expect_failure(&zk.run(&["delete", "/s/a"]), 1, "without credentials");
-    kept.end_input();
-    assert_eq!(kept.wait(LIMIT).code(), Some(0));
-    assert_eq!(alice.ok(&["ls", "/s"]), "");
 }
 
 #[test]
-fn bench_creates_its_nodes_with_the_list() {
-    let Some(zk) = zk("bench-list") else { return };
-    let alice = zk.env("ZK_AUTH", ALICE);
-    let bench = alice.start(&["bench", "/b/m", "--seconds", "60", "--acl", "auth::cdrwa"]);
+fn commands_create_their_nodes_with_the_list() {
+    let Some(zk) = zk("lists-of-all") else { return };
+    let alice = zk.clone().env("ZK_AUTH", ALICE);
+    for (line, nodes, denied) in [
+        ("lock /mutex -- true", &["/mutex"][..], ""),
+        ("lock /rw --write -- true", &["/rw"], ""),
+        ("semaphore /semaphore --permits 1 -- true", &["/semaphore"], ""),
+        ("multilock /multi -- true", &["/multi"], ""),
+        ("elect /election -- true", &["/election"], ""),
+        ("counter /c/n --add 1 --once a", &["/c", "/c/n", "/c/n/operation-a"], ""),
+        ("counter /i/n --integer --set 1", &["/i", "/i/n"], ""),
+        ("barrier /b/migration --set", &["/b", "/b/migration"], "barrier /b/migration --remove"),
+        ("set /s hers --create", &["/s"], "get /s"),
+        ("txn 'create /t x' 'create /t/b y'", &["/t", "/t/b"], "get /t/b"),
+    ] {
+        let (options, command) = line.split_at(line.find(" -- ").unwrap_or(line.len()));
+        alice.ok(&format!("{options} --acl auth::cdrwa{command}"));
+        expect_hers(&alice, nodes);
+        let denied = if denied.is_empty() { line } else { denied };
+        zk.fails(denied, 1, "without credentials");
+    }
+    alice.prints("get /s", "hers");
+    expect_refused("set /a x --acl world:anyone:r", "--create");
+
+    let kept = alice.hold("register /r/a --acl auth::cdrwa");
+    expect_hers(&alice, &["/r", "/r/a"]);
+    zk.fails("delete /r/a", 1, "without credentials");
+    kept.finish();
+    alice.prints("ls /r", "");
+
+    let bench = alice.start("bench /bench/m --seconds 60 --acl auth::cdrwa");
     let root = poll(LIMIT, || {
-        let below = alice.run(&["ls", "/b", "-R"]).stdout;
+        let below = alice.run("ls /bench -R").stdout;
         below.lines().find_map(|path| path.strip_suffix("/data").map(str::to_owned))
     });
     let root = root.expect("no nodes");
-    for path in ["/b", "/b/m", &root, &format!("{root}/data")] {
-        let printed = alice.ok(&["getacl", path]);
-        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
-    }
+    expect_hers(&alice, &["/bench", "/bench/m", &root, &format!("{root}/data")]);
     bench.signal("INT");
     assert_eq!(bench.wait(LIMIT).signal(), Some(2));
 }
 
 #[test]
-fn set_creates_the_node_with_the_list() {
-    let Some(zk) = zk("set-list") else { return };
-    let alice = zk.clone().env("ZK_AUTH", ALICE);
-    alice.ok(&["set", "/a", "hers", "--create", "--acl", "auth::cdrwa"]);
-    expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
-    assert_eq!(alice.ok(&["get", "/a"]), "hers");
-    expect_refused(&["set", "/a", "x", "--acl", "world:anyone:r"], "--create");
-}
-
-#[test]
-fn transaction_creates_its_nodes_with_the_list() {
-    let Some(zk) = zk("txn-lists") else { return };
-    let alice = zk.clone().env("ZK_AUTH", ALICE);
-    alice.ok(&["txn", "--acl", "auth::cdrwa", "create /a x", "create /a/b y"]);
-    for path in ["/a", "/a/b"] {
-        let printed = alice.ok(&["getacl", path]);
-        assert!(printed.starts_with("digest:alice:"), "{path}: {printed}");
-        expect_failure(&zk.run(&["get", path]), 1, "NoAuth");
-    }
+fn access_control_lists_are_printed_and_replaced() {
+    let Some(zk) = zk("lists") else { return };
+    zk.ok("create /a");
+    zk.prints("getacl /a", "world:anyone:cdrwa\n");
+    let alice = zk.clone().option("--auth", ALICE);
+    alice.prints("setacl /a auth::cdrwa world:anyone:r", "");
+    let printed = alice.ok("getacl /a");
+    let [hers, all] = printed.lines().collect::<Vec<_>>()[..] else { panic!("{printed}") };
+    assert!(hers.starts_with("digest:alice:") && hers.ends_with("=:cdrwa"), "{hers}");
+    assert_eq!(all, "world:anyone:r");
+    // The command accepts the entries that it prints.
+    alice.prints(&["setacl", "/a", hers, all, "--version", "1"], "");
+    alice.fails(&["setacl", "/a", hers, "--version", "1"], 1, "BadVersion");
+    zk.fails("setacl /a world:anyone:cdrwa", 1, "NoAuth");
+    zk.fails("setacl /a auth::r", 1, "InvalidACL");
+    zk.fails("export /a", 1, "/a: no permission to read the hashes");
+    assert!(alice.ok("export /a").contains("digest:alice:"));
+    let json = zk.ok("getacl /a --json");
+    assert!(json.contains(r#"{"id":"anyone","perms":"r","scheme":"world"}"#), "{json}");
 }
 
 #[test]
@@ -226,11 +154,11 @@ fn command_speaks_tls_with_a_certificate() {
     let by_variables = Zk::new(format!("tls://{address}")).env("ZK_TLS_NAME", "localhost");
     let by_variables = by_variables.env("ZK_CACERT", file("ca.pem"));
     expect_identity(&by_variables.env("ZK_CERT", file("client.pem")), &server, subject);
-    app.ok(&["lock", "/l", "--acl", "auth::cdrwa", "--", "true"]);
-    let plain = Zk::new(server.connect_string()).run(&["get", "/l"]);
-    expect_failure(&plain, 1, "without credentials");
-    expect_failure(&anonymous.run(&["ls", "/"]), 69, "certificate");
-    let examined = app.ok(&["doctor"]);
+    app.ok("lock /l --acl auth::cdrwa -- true");
+    let plain = Zk::new(server.connect_string()).run("get /l");
+    plain.expect_failure(1, "without credentials");
+    anonymous.fails("ls /", 69, "certificate");
+    let examined = app.ok("doctor");
     for text in [
         "ok       this client's certificate (--cert) expires in",
         "a certificate for localhost, 127.0.0.1; its chain expires in",
@@ -238,12 +166,12 @@ fn command_speaks_tls_with_a_certificate() {
     ] {
         assert!(examined.contains(text), "{text}: {examined}");
     }
-    let expired = anonymous.option("--cert", &file("expired.pem")).run(&["doctor"]);
+    let expired = anonymous.option("--cert", &file("expired.pem")).run("doctor");
     assert!(expired.stdout.contains("(--cert) expired "), "{expired:?}");
     assert!(expired.stdout.ends_with("(1 of 1 servers)\n"), "{expired:?}");
     let stranger = over_tls(Zk::new(address.to_string()).option("--cacert", &file("other-ca.pem")));
-    expect_failure(&stranger.run(&["ls", "/"]), 69, "authority");
-    let examined = stranger.option("--cert", &file("client.pem")).run(&["doctor"]);
+    stranger.fails("ls /", 69, "authority");
+    let examined = stranger.option("--cert", &file("client.pem")).run("doctor");
     assert_eq!(examined.code(), Some(69), "{examined:?}");
     assert!(examined.stdout.contains("of an unknown authority"), "{examined:?}");
     assert!(!examined.stdout.contains("no majority"), "{examined:?}");
@@ -257,19 +185,18 @@ fn command_authenticates_by_sasl() {
     let alice = zk.clone().option("--sasl", "alice");
     let by_environment = alice.clone().env("ZK_SASL_PASSWORD", "sesame");
     expect_identity(&by_environment, &server, "sasl:alice");
-    by_environment.ok(&["create", "/a", "hers", "--acl", "sasl:alice:cdrwa"]);
+    by_environment.ok("create /a hers --acl sasl:alice:cdrwa");
     let scratch = Scratch::new();
     let file = scratch.path("password");
     std::fs::write(&file, "sesame\n").unwrap();
     let by_file = alice.clone().option("--sasl-password-file", file.to_str().unwrap());
-    assert_eq!(by_file.ok(&["get", "/a"]), "hers");
-    let doctor = by_environment.run(&["doctor"]);
+    by_file.prints("get /a", "hers");
+    let doctor = by_environment.run("doctor");
     assert_eq!(doctor.code(), Some(1), "{doctor:?}");
     assert!(doctor.stdout.contains("SASL does not protect the requests"), "{doctor:?}");
     assert!(!doctor.stdout.contains("passwords"), "{doctor:?}");
-    let wrong = alice.env("ZK_SASL_PASSWORD", "open").run(&["get", "/a"]);
-    expect_failure(&wrong, 1, "the server rejected the credentials");
-    expect_failure(&zk.run(&["get", "/a"]), 1, "NoAuth");
+    alice.env("ZK_SASL_PASSWORD", "open").fails("get /a", 1, "the server rejected the credentials");
+    zk.fails("get /a", 1, "NoAuth");
 }
 
 #[test]
@@ -279,17 +206,16 @@ fn list_is_set_on_all_nodes_from_the_leaves_up() {
         zk.ok(&["create", path, "--parents"]);
     }
     // After this, nobody may list or create anything, nor set a list.
-    let told = zk.ok(&["setacl", "/a", "ip:127.0.0.9:cdrwa", "world:anyone:a", "-R", "--json"]);
+    let told = zk.ok("setacl /a ip:127.0.0.9:cdrwa world:anyone:a -R --json");
     assert_eq!(told, "{\"nodes\":4,\"path\":\"/a\"}\n");
     for path in ["/a", "/a/b", "/a/b/c", "/a/d"] {
-        assert_eq!(zk.ok(&["getacl", path]), "ip:127.0.0.9:cdrwa\nworld:anyone:a\n", "{path}");
+        zk.prints(&["getacl", path], "ip:127.0.0.9:cdrwa\nworld:anyone:a\n");
     }
-    assert_eq!(zk.ok(&["getacl", "/other"]), "world:anyone:cdrwa\n");
-    expect_failure(&zk.run(&["setacl", "/a", "world:anyone:r", "-R"]), 1, "NoAuth");
-    zk.ok(&["setacl", "/a", "world:anyone:cdrwa"]);
-    let partly = zk.run(&["setacl", "/a", "world:anyone:r", "--recursive"]);
+    zk.prints("getacl /other", "world:anyone:cdrwa\n");
+    zk.fails("setacl /a world:anyone:r -R", 1, "NoAuth");
+    zk.ok("setacl /a world:anyone:cdrwa");
     let says = "children of 2 of the nodes, such as /a/b: no list was changed";
-    expect_failure(&partly, 1, says);
+    zk.fails("setacl /a world:anyone:r --recursive", 1, says);
     let both = ["setacl", "/a", "world:anyone:r", "--recursive", "--version", "1"];
     expect_refused(&both, "--version");
 }
@@ -300,7 +226,7 @@ fn doctor_examines_servers_despite_an_unusable_certificate() {
     let cert = scratch.path("cert.pem");
     std::fs::write(&cert, "no certificate").unwrap();
     let zk = Zk::new("127.0.0.2:1").option("--cacert", certificate("ca.pem").to_str().unwrap());
-    let ended = zk.option("--cert", cert.to_str().unwrap()).run(&["doctor"]);
+    let ended = zk.option("--cert", cert.to_str().unwrap()).run("doctor");
     assert_eq!(ended.code(), Some(69), "{ended:?}");
     assert!(ended.stdout.contains("error    this client's certificate (--cert): "), "{ended:?}");
     assert!(ended.stdout.contains("error    127.0.0.2:1: "), "{ended:?}");
@@ -311,13 +237,12 @@ fn doctor_examines_servers_despite_an_unusable_certificate() {
 async fn recursive_setacl_counts_the_changed_nodes() {
     let server = TestServer::start().await.unwrap();
     let zk = Zk::new(server.connect_string());
-    zk.ok(&["create", "/a/b", "--parents"]);
+    zk.ok("create /a/b --parents");
     let lost = server.on(Op::SetAcl).apply_then_drop_reply();
-    let told = zk.ok(&["setacl", "/", "world:anyone:cdrwa", "--recursive", "--json"]);
+    let told = zk.ok("setacl / world:anyone:cdrwa --recursive --json");
     assert_eq!((told.as_str(), lost.count()), ("{\"nodes\":3,\"path\":\"/\"}\n", 1));
     server.on(Op::SetAcl).nth(2).answer(ErrorCode::NO_AUTH);
-    let ended = zk.run(&["setacl", "/a", "world:anyone:r", "--recursive"]);
-    expect_failure(&ended, 1, "NoAuth (-102); 1 of 2 nodes were changed");
+    zk.fails("setacl /a world:anyone:r --recursive", 1, "NoAuth (-102); 1 of 2 nodes were changed");
 }
 
 #[test]
@@ -326,10 +251,7 @@ fn pipe_is_refused_where_files_are_read_again() {
     let pipe = "/dev/fd/0"; // standard input, as a shell's <(...) is a descriptor
     let by_pipe = zk.clone().option("--cacert", pipe);
     for zk in [by_pipe, zk.option("--sasl", "alice").option("--sasl-password-file", pipe)] {
-        let mut command = zk.start(&["ls", "/"]);
-        command.end_input();
-        let ended = command.wait(LIMIT);
-        expect_failure(&ended, 1, "not a regular file");
+        zk.fails("ls /", 1, "not a regular file");
     }
 }
 
@@ -337,35 +259,38 @@ fn pipe_is_refused_where_files_are_read_again() {
 fn empty_or_useless_variable_is_refused_by_name() {
     let zk = Zk::new("127.0.0.2:1");
     for name in ["ZK_AUTH", "ZK_CACERT", "ZK_TLS_NAME", "ZK_SASL_USER", "ZK_SASL_PASSWORD"] {
-        let ended = zk.clone().env(name, "").run(&["ls", "/"]);
-        expect_failure(&ended, 64, &format!("variable {name} is empty"));
+        let ended = zk.clone().env(name, "").run("ls /");
+        ended.expect_failure(64, &format!("variable {name} is empty"));
     }
     let alice = zk.clone().option("--sasl", "alice");
-    let ended = alice.env("ZK_SASL_PASSWORD", "\n").run(&["ls", "/"]);
-    expect_failure(&ended, 64, "the password in ZK_SASL_PASSWORD is empty");
-    let ended = zk.env("ZK_SASL_PASSWORD", "sesame").run(&["ls", "/"]);
-    expect_failure(&ended, 64, "ZK_SASL_PASSWORD needs --sasl");
+    alice.env("ZK_SASL_PASSWORD", "\n").fails(
+        "ls /",
+        64,
+        "the password in ZK_SASL_PASSWORD is empty",
+    );
+    let ended =
+        zk.env("ZK_SASL_PASSWORD", "sesame").fails("ls /", 64, "ZK_SASL_PASSWORD needs --sasl");
     assert!(!ended.stderr.contains("sesame"), "{ended:?}");
 }
 
 #[test]
 fn unusable_options_are_refused_before_connecting() {
-    expect_refused(&["ls", "/", "--auth", "sesame"], "SCHEME:CREDENTIAL");
-    expect_refused(&["ls", "/", "--auth", "digest:alice"], "digest:USER:PASSWORD");
-    expect_refused(&["ls", "/", "--cert", "a.pem"], "--cert needs --cacert");
-    expect_refused(&["ls", "/", "--connect", "tcp://h", "--cacert", "f"], "has no effect");
-    expect_refused(&["ls", "/", "--connect", "tls://h"], "tls:// needs --cacert");
+    expect_refused("ls / --auth sesame", "SCHEME:CREDENTIAL");
+    expect_refused("ls / --auth digest:alice", "digest:USER:PASSWORD");
+    expect_refused("ls / --cert a.pem", "--cert needs --cacert");
+    expect_refused("ls / --connect tcp://h --cacert f", "has no effect");
+    expect_refused("ls / --connect tls://h", "tls:// needs --cacert");
     let file = |name: &str| certificate(name).to_str().unwrap().to_owned();
     let trusting = ["ls", "/", "--cacert", &file("ca.pem")];
     expect_refused(&[&trusting[..], &["--tls-name", "a b"]].concat(), "--tls-name");
     let (cert, key) = (file("client.pem"), file("server.pem"));
     let other_key = [&trusting[..], &["--cert", &cert, "--key", &key]].concat();
     let ended = Zk::new("127.0.0.2:1").run(&other_key);
-    expect_failure(&ended, 1, "server.pem: the client's key does not fit its certificate");
-    expect_refused(&["ls", "/", "--sasl", "alice"], "ZK_SASL_PASSWORD");
-    expect_refused(&["ls", "/", "--sasl-password-file", "f"], "needs --sasl");
-    expect_refused(&["create", "/a", "--acl", "world:anyone:rx"], "letters of cdrwa");
-    expect_refused(&["setacl", "/a"], "SCHEME:ID:PERMS");
+    ended.expect_failure(1, "server.pem: the client's key does not fit its certificate");
+    expect_refused("ls / --sasl alice", "ZK_SASL_PASSWORD");
+    expect_refused("ls / --sasl-password-file f", "needs --sasl");
+    expect_refused("create /a --acl world:anyone:rx", "letters of cdrwa");
+    expect_refused("setacl /a", "SCHEME:ID:PERMS");
 }
 
 /// The files and hosts of the examples do not exist.

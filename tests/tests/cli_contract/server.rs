@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use serde_json::Value;
 use zk_tests::{HOLD, Journal, Running, Zk, poll};
 
-use crate::{LIMIT, expect_failure};
+use crate::LIMIT;
 
 /// Starts a server on a free port, and returns its address.
 fn start(arguments: &[&str]) -> (Running, SocketAddr) {
@@ -22,8 +22,8 @@ fn server_prints_address_and_serves_other_commands() {
     let (_server, address) = start(&[]);
     assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
     let zk = Zk::new(address.to_string());
-    assert_eq!(zk.ok(&["create", "/app/config", "x", "--parents"]), "/app/config\n");
-    assert_eq!(zk.ok(&["get", "/app/config"]), "x");
+    zk.prints("create /app/config x --parents", "/app/config\n");
+    zk.prints("get /app/config", "x");
     let locked = zk.run(&["lock", "/l", "--", "sh", "-c", "test -n \"$ZK_FENCING_TOKEN\"; exit 7"]);
     assert_eq!(locked.code(), Some(7), "{locked:?}");
 }
@@ -35,14 +35,14 @@ fn server_excludes_a_second_holder() {
     let zk = Zk::new(address.to_string()).journal(&journal);
     let _holder = zk.lock("/l", HOLD);
     poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
-    let refused = zk.run(&["lock", "/l", "--timeout", "0", "--", "true"]);
+    let refused = zk.run("lock /l --timeout 0 -- true");
     assert_eq!(refused.code(), Some(75), "{refused:?}");
 }
 
 #[test]
 fn server_warns_that_it_is_not_for_production() {
     let (server, _) = start(&[]);
-    let help = Zk::unconnected().ok(&["server", "--help"]);
+    let help = Zk::unconnected().ok("server --help");
     // The server prints its warning before its address.
     for text in [server.stderr(), help].map(|text| text.to_lowercase()) {
         for words in ["memory", "development only", "nothing on disk", "not for production"] {
@@ -69,7 +69,7 @@ fn server_fails_when_port_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ended = Zk::unconnected().run(&["server", "--listen", &address]);
-    expect_failure(&ended, 1, &format!("cannot listen at {address}: Address already in use"));
+    ended.expect_failure(1, &format!("cannot listen at {address}: Address already in use"));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn server_rejects_invalid_listen_address() {
 #[test]
 fn server_ignores_connect_string() {
     let zk = Zk::new("no such thing");
-    let server = zk.start(&["server", "--listen", "localhost:0", "--json"]);
+    let server = zk.start("server --listen localhost:0 --json");
     let said = poll(LIMIT, || server.stdout().strip_suffix('\n').map(str::to_owned));
     let said: Value = serde_json::from_str(&said.expect("no address")).unwrap();
     let address: SocketAddr = said["address"].as_str().unwrap().parse().unwrap();
@@ -116,12 +116,12 @@ fn server_reports_requested_version() {
 fn server_deletes_containers_and_ttl_nodes_at_set_interval() {
     let (_server, address) = start(&["--container-check", "0.05"]);
     let zk = Zk::new(address.to_string());
-    zk.ok(&["create", "/container", "--container"]);
-    zk.ok(&["create", "/ttl", "--ttl", "1"]);
-    zk.ok(&["create", "/container/child"]);
-    zk.ok(&["delete", "/container/child"]);
+    zk.ok("create /container --container");
+    zk.ok("create /ttl --ttl 1");
+    zk.ok("create /container/child");
+    zk.ok("delete /container/child");
     // The default interval is twice as long as this limit.
-    let left = || zk.ok(&["ls", "/"]);
+    let left = || zk.ok("ls /");
     poll(LIMIT, || (left() == "zookeeper\n").then_some(())).unwrap_or_else(|| panic!("{}", left()));
 }
 
@@ -140,14 +140,14 @@ fn server_rejects_invalid_settings() {
         ("--container-check", "", number),
     ] {
         let ended = Zk::unconnected().run(&["server", "--listen", "127.0.0.1:0", option, text]);
-        expect_failure(&ended, 64, option);
+        ended.expect_failure(64, option);
         assert!(ended.stderr.contains(says), "{option} {text:?}: {ended:?}");
     }
 }
 
 #[test]
 fn server_help_names_its_settings() {
-    let help = Zk::unconnected().ok(&["server", "--help"]);
+    let help = Zk::unconnected().ok("server --help");
     for words in ["--version <X.Y>", "[possible values: 3.8, 3.9]", "--container-check <SECONDS>"] {
         assert!(help.contains(words), "no {words:?} in {help}");
     }

@@ -6,12 +6,12 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use zk_tests::{Scratch, Zk, own_shared_zookeeper};
 
-use crate::{LIMIT, expect_failure, expect_refused, zk};
+use crate::{LIMIT, expect_refused, zk};
 
 #[test]
 fn closed_pipe_ends_a_command_without_a_word() {
     let Some(zk) = zk("pipes") else { return };
-    zk.ok(&["create", "/a"]);
+    zk.ok("create /a");
     let closed = || {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -33,14 +33,14 @@ fn closed_pipe_ends_a_command_without_a_word() {
 #[test]
 fn errors_are_json_if_asked_for() {
     let Some(zk) = zk("json-errors") else { return };
-    let error = |arguments: &[&str]| -> Value {
-        let ended = zk.run(arguments);
+    let error = |line: &str| -> Value {
+        let ended = zk.run(line);
         let said: Value = serde_json::from_str(&ended.stderr).unwrap();
         assert_eq!((ended.code(), ended.stdout.as_str()), (said["status"].as_i64().map(code), ""));
         said
     };
     assert_eq!(
-        error(&["get", "/nowhere", "--json"]),
+        error("get /nowhere --json"),
         json!({
             "error": "getData /nowhere: NoNode (-101)",
             "status": 1,
@@ -48,28 +48,28 @@ fn errors_are_json_if_asked_for() {
             "may_be_applied": false,
         })
     );
-    let usage = error(&["--json", "frobnicate"]);
+    let usage = error("--json frobnicate");
     assert_eq!((&usage["status"], &usage["code"]), (&json!(64), &Value::Null));
     assert!(usage["error"].as_str().unwrap().contains("--help"), "{usage}");
     // Arguments after -- belong to the command.
-    let plain = zk.run(&["lock", "l", "--", "echo", "--json"]);
-    expect_failure(&plain, 64, "path");
+    zk.fails("lock l -- echo --json", 64, "path");
 }
 
 #[test]
 fn notes_are_json_if_asked_for() {
     let Some(zk) = zk("json-notes") else { return };
-    zk.ok(&["create", "/a"]);
-    let notes = |arguments: &[&str]| -> Vec<Value> {
-        let ended = zk.run(&[&["--json"], arguments].concat());
+    zk.ok("create /a");
+    let json = zk.flag("--json");
+    let notes = |line: &str| -> Vec<Value> {
+        let ended = json.run(line);
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         ended.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     assert_eq!(
-        notes(&["participants", "/x"]),
+        notes("participants /x"),
         [json!({ "note": "/x does not exist: nobody holds a lock there, or waits for one" })]
     );
-    let verbose = notes(&["--verbose", "lock", "/a", "--", "true"]);
+    let verbose = notes("--verbose lock /a -- true");
     let told = |text| verbose.iter().any(|line| line["note"].as_str().unwrap().starts_with(text));
     assert!(told("session 0x") && told("acquired /a/"), "{verbose:?}");
 }
@@ -81,31 +81,31 @@ fn code(status: i64) -> i32 {
 #[test]
 fn usual_slips_get_a_hint() {
     let Some(zk) = zk("slips") else { return };
-    zk.ok(&["create", "/a"]);
-    zk.ok(&["create", "/a/b"]);
-    expect_failure(&zk.run(&["create", "/x/y"]), 1, "--parents");
-    expect_failure(&zk.run(&["delete", "/a"]), 1, "--recursive");
-    expect_refused(&["lock", "/l", "./backup.sh"], "the command goes after --");
-    expect_refused(&["rm", "/a"], "it is zk delete");
-    let others = zk.run(&["get", "/a", "lock"]);
+    zk.ok("create /a");
+    zk.ok("create /a/b");
+    zk.fails("create /x/y", 1, "--parents");
+    zk.fails("delete /a", 1, "--recursive");
+    expect_refused("lock /l ./backup.sh", "the command goes after --");
+    expect_refused("rm /a", "it is zk delete");
+    let others = zk.run("get /a lock");
     assert!(!others.stderr.contains("--, as in"), "{others:?}");
     let bytes = zk.shell("zk lock /a $'\\xff'").output().unwrap();
     assert_eq!(bytes.status.code(), Some(64), "{bytes:?}");
-    expect_refused(&["lokc", "/a", "--", "true"], "'lock'");
-    expect_refused(&["ls", "/", "--recusive"], "'--recursive'");
+    expect_refused("lokc /a -- true", "'lock'");
+    expect_refused("ls / --recusive", "'--recursive'");
 }
 
 #[test]
 fn manual_pages_need_no_server() {
     let nowhere = Zk::new("127.0.0.2:1");
-    assert!(nowhere.ok(&["man"]).contains(".TH zk 1"), "the page of zk");
-    let lock = nowhere.ok(&["man", "lock"]);
+    assert!(nowhere.ok("man").contains(".TH zk 1"), "the page of zk");
+    let lock = nowhere.ok("man lock");
     assert!(lock.contains("zk\\-lock") && lock.contains("ZK_FENCING_TOKEN"), "{lock}");
     let folder = Scratch::new();
     nowhere.ok(&["man", "--dir", folder.path(".").to_str().unwrap()]);
     assert_eq!(folder.read("zk-lock.1"), lock);
     assert!(folder.read("zk.1").contains(".TH zk 1"));
-    expect_refused(&["man", "frobnicate"], "no command is `frobnicate`");
+    expect_refused("man frobnicate", "no command is `frobnicate`");
 }
 
 #[test]
@@ -115,10 +115,10 @@ fn retry_waits_for_an_ensemble_that_starts() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("127.0.0.2:{}", taken.local_addr().unwrap().port());
     let zk = Zk::new(&address);
-    let mut waiting = zk.start(&["--retry", "60", "exists", "/"]);
+    let mut waiting = zk.start("--retry 60 exists /");
     // The command that gives up begins later, and ends first.
-    expect_failure(&zk.run(&["exists", "/"]), 69, &address);
-    expect_failure(&zk.run(&["--retry", "0.1", "exists", "/"]), 69, &address);
+    zk.fails("exists /", 69, &address);
+    zk.fails("--retry 0.1 exists /", 69, &address);
     assert!(!waiting.has_ended(), "{}", waiting.stderr());
     let listener = TcpListener::bind(&address).unwrap();
     let to = server.connect_string();
@@ -134,5 +134,5 @@ fn retry_waits_for_an_ensemble_that_starts() {
     });
     let ended = waiting.wait(LIMIT);
     assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "true\n"), "{ended:?}");
-    expect_refused(&["--retry", "0", "ls", "/"], "above 0");
+    expect_refused("--retry 0 ls /", "above 0");
 }

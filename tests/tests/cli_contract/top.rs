@@ -2,117 +2,92 @@
 
 use serde_json::Value;
 use zk_testing::{ErrorCode, Op, TestServer};
-use zk_tests::{HOLD, Journal, Zk, poll};
+use zk_tests::{Zk, poll};
 
 use crate::screen::Screen;
-use crate::{LIMIT, expect_failure, expect_refused, zk};
+use crate::{LIMIT, expect_refused, until, zk};
+
+/// Looks until the locks are as they should be.
+fn look(zk: &Zk, line: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let locks = poll(LIMIT, || Some(zk.json(line)).filter(&is_so)).expect("other locks");
+    assert_eq!(locks.as_array().unwrap().len(), 1, "{locks}");
+    locks[0].clone()
+}
 
 #[test]
 fn top_lists_locks_with_holders_and_waiters() {
     let Some(zk) = zk("top") else { return };
-    assert_eq!(zk.ok(&["top", "/"]).lines().count(), 1, "only the head");
-    let journal = Journal::new();
-    let zk = zk.journal(&journal);
-    let mut running = vec![zk.lock("/locks/stock", HOLD)];
-    poll(LIMIT, || journal.entered().pop()).expect("nobody got in");
-    running.push(zk.lock("/locks/stock", HOLD));
-    let looked = || {
-        let locks: Value = serde_json::from_str(&zk.ok(&["top", "/locks", "--json"])).unwrap();
-        (locks[0]["waiters"] == 1).then_some(locks)
-    };
-    let locks = poll(LIMIT, looked).expect("the second one does not queue");
-    assert_eq!(locks.as_array().unwrap().len(), 1, "{locks}");
-    assert_eq!(locks[0]["path"], "/locks/stock", "{locks}");
-    assert_eq!(locks[0]["kind"], "mutex", "{locks}");
-    assert!(locks[0]["holder"].as_str().unwrap().starts_with("sh "), "{locks}");
-    assert!(locks[0]["since_s"].is_number() && locks[0]["longest_wait_s"].is_number(), "{locks}");
+    assert_eq!(zk.ok("top /").lines().count(), 1, "only the head");
+    let holder = zk.hold("lock /locks/stock");
+    let waiter = zk.start("lock /locks/stock -- true");
+    let lock = look(&zk, "top /locks --json", |locks| locks[0]["waiters"] == 1);
+    assert_eq!((&lock["path"], &lock["kind"]), (&"/locks/stock".into(), &"mutex".into()));
+    assert!(lock["holder"].as_str().unwrap().starts_with("sh "), "{lock}");
+    assert!(lock["since_s"].is_number() && lock["longest_wait_s"].is_number(), "{lock}");
 
-    let tables = zk.ok(&["top", "/locks", "--count", "2", "--interval", "0.1"]);
+    let tables = zk.ok("top /locks --count 2 --interval 0.1");
     let lines: Vec<&str> = tables.lines().collect();
     assert_eq!(lines.len(), 4, "{tables}");
-    assert!(
-        lines[0].starts_with("LOCK") && lines[1].starts_with("/locks/stock  mutex"),
-        "{tables}"
-    );
+    assert!(lines[0].starts_with("LOCK"), "{tables}");
+    assert!(lines[1].starts_with("/locks/stock  mutex"), "{tables}");
     assert!(lines[3].ends_with(" 0.0"), "the second look knows the rate: {tables}");
-    for mut holder in running {
-        holder.end_input();
-        assert_eq!(holder.wait(LIMIT).code(), Some(0));
-    }
-}
-
-#[test]
-fn semaphore_is_one_lock_with_its_waiters() {
-    let Some(zk) = zk("top-semaphore") else { return };
-    let journal = Journal::new();
-    let zk = zk.journal(&journal);
-    let mut holder = zk.start(&["semaphore", "/s", "--permits", "1", "--", "sh", "-c", HOLD]);
-    let looked = || {
-        let locks: Value = serde_json::from_str(&zk.ok(&["top", "--json"])).unwrap();
-        (locks[0]["holder"] == "1 lease").then_some(locks)
-    };
-    let locks = poll(LIMIT, looked).expect("nobody got in");
-    assert_eq!(locks.as_array().unwrap().len(), 1, "{locks}");
-    assert_eq!((&locks[0]["path"], &locks[0]["kind"]), (&"/s".into(), &"semaphore".into()));
-    holder.end_input();
-    assert_eq!(holder.wait(LIMIT).code(), Some(0));
-}
-
-#[test]
-fn wrong_uses_of_top_are_told() {
-    let Some(zk) = zk("top-wrong") else { return };
-    expect_failure(&zk.run(&["top", "/nowhere"]), 1, "NoNode");
-    expect_refused(&["top", "relative"], "path");
-    expect_refused(&["top", "/", "--interval", "0"], "above 0");
-    expect_refused(&["top", "/", "--count", "0"], "0");
+    holder.finish();
+    waiter.ends(0);
+    let holder = zk.hold("semaphore /s --permits 1");
+    zk.ok("delete /locks --recursive");
+    let lock = look(&zk, "top --json", |locks| locks[0]["holder"] == "1 lease");
+    assert_eq!((&lock["path"], &lock["kind"]), (&"/s".into(), &"semaphore".into()));
+    holder.finish();
+    zk.fails("top /nowhere", 1, "NoNode");
+    expect_refused("top relative", "path");
+    expect_refused("top / --interval 0", "above 0");
+    expect_refused("top / --count 0", "0");
 }
 
 /// Servers delete empty containers. The path of the locks may be one.
 #[test]
 fn top_goes_on_without_the_path_of_the_locks() {
     let Some(zk) = zk("top-vanished") else { return };
-    let lock = || zk.ok(&["create", "/locks/a/x-lock-", "--sequential", "--parents"]);
+    let lock = || zk.ok("create /locks/a/x-lock- --sequential --parents");
     let first = lock();
-    let top = zk.start(&["top", "/locks", "--json", "--count", "100000", "--interval", "0.05"]);
+    let top = zk.start("top /locks --json --count 100000 --interval 0.05");
     let shows = |text: &str| {
-        let last = || top.stdout().lines().last().is_some_and(|line| line.contains(text));
-        poll(LIMIT, || last().then_some(())).unwrap_or_else(|| panic!("no {text}: {top:?}"));
+        until(text, || top.stdout().lines().last().is_some_and(|line| line.contains(text)));
     };
     shows("/locks/a");
-    zk.ok(&["delete", "/locks", "--recursive"]);
+    zk.ok("delete /locks --recursive");
     shows("[]");
     assert_eq!(lock(), first);
     shows("/locks/a");
     top.signal("INT");
-    assert_eq!(top.wait(LIMIT).code(), Some(0));
+    top.ends(0);
 }
 
 /// Most looks at a busy lock fall between two holders.
 #[test]
 fn lock_is_listed_between_two_holders() {
     let Some(zk) = zk("top-busy") else { return };
-    let hold = || zk.ok(&["create", "/locks/a/x-lock-", "--sequential", "--parents"]);
+    let hold = || zk.ok("create /locks/a/x-lock- --sequential --parents");
     let node = hold();
-    zk.ok(&["create", "/locks/other"]);
-    let top = zk.start(&["top", "/locks", "--json", "--count", "100000", "--interval", "0.05"]);
+    zk.ok("create /locks/other");
+    let top = zk.start("top /locks --json --count 100000 --interval 0.05");
     let looks = || -> Vec<Value> {
         let whole = top.stdout();
         let whole = whole.rsplit_once('\n').map(|(whole, _)| whole.to_owned()).unwrap_or_default();
         whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    poll(LIMIT, || (!looks().is_empty()).then_some(())).expect("no look");
+    until("no look", || !looks().is_empty());
     zk.ok(&["delete", node.trim()]);
     let is_free = |look: &Value| look[0]["holder"] == "" && look[0]["since_s"].is_null();
-    poll(LIMIT, || looks().last().is_some_and(is_free).then_some(())).expect("not free");
+    until("not free", || looks().last().is_some_and(is_free));
     let rate = |look: &Value| look[0]["handoffs_per_s"].as_f64().unwrap_or(0.0);
     // A look may list the node, and then find it deleted: only the next one counts that.
-    let is_counted = || looks().iter().any(|look| rate(look) > 0.0).then_some(());
-    poll(LIMIT, is_counted).expect("no hand-off");
+    until("no hand-off", || looks().iter().any(|look| rate(look) > 0.0));
     hold();
-    poll(LIMIT, || (!looks().last().is_some_and(is_free)).then_some(())).expect("still free");
+    until("still free", || !looks().last().is_some_and(is_free));
     assert!(looks().iter().all(|look| look.as_array().unwrap().len() == 1), "{}", top.stdout());
     top.signal("INT");
-    assert_eq!(top.wait(LIMIT).code(), Some(0));
+    top.ends(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,15 +119,14 @@ async fn list_is_sorted_filtered_and_fits_on_a_narrow_terminal() {
     screen.press("\n");
     screen.shows("/l/stock\u{1b}[K", 1);
     screen.press("q");
-    let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
-    assert!(ended.success(), "{ended:?}: {}", screen.printed());
+    screen.ends();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queue_page_shows_rejections_and_obeys_keys() {
     let server = TestServer::start().await.unwrap();
     let zk = Zk::new(server.connect_string());
-    zk.ok(&["create", "/l/x-lock-", "--sequential", "--parents"]);
+    zk.ok("create /l/x-lock- --sequential --parents");
     let mut screen = Screen::start(&zk, "zk top --interval 1000");
     screen.shows("zk top /: 1 locks", 1);
     let refused = server.on(Op::GetChildren2).always().answer(ErrorCode::NO_AUTH);
@@ -165,12 +139,11 @@ async fn queue_page_shows_rejections_and_obeys_keys() {
     let silent = server.on(Op::GetChildren2).always().never_answer();
     for (key, number) in [("\x1b", 1), ("q", 2)] {
         screen.press("\n");
-        poll(LIMIT, || (silent.count() >= number).then_some(())).expect("the queue is not read");
+        until("the queue is not read", || silent.count() >= number);
         screen.press(key);
     }
     screen.shows("zk top /: 1 locks", 3);
-    let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
-    assert!(ended.success(), "{ended:?}: {}", screen.printed());
+    screen.ends();
 }
 
 /// Other commands take the path of the node. A terminal without a size has 80 columns here.
@@ -178,18 +151,14 @@ async fn queue_page_shows_rejections_and_obeys_keys() {
 async fn queue_page_shows_nodes_on_a_narrow_terminal() {
     let server = TestServer::start().await.unwrap();
     let zk = Zk::new(server.connect_string());
-    let script = "echo ready; cat >/dev/null";
-    let mut holder = zk.start(&["lock", "/locks/l", "--name", "nightly", "--", "sh", "-c", script]);
-    poll(LIMIT, || (holder.stdout() == "ready\n").then_some(())).expect("nobody got in");
-    let node = zk.ok(&["ls", "/locks/l"]);
+    let holder = zk.hold("lock /locks/l --name nightly");
+    let node = zk.ok("ls /locks/l");
     let mut screen = Screen::start(&zk, "zk top --interval 1000");
     screen.shows("zk top /: 1 locks", 1);
     screen.press("\n");
     screen.shows(node.trim(), 1);
     screen.shows("nightly", 2);
     screen.press("q");
-    let ended = poll(LIMIT, || screen.script.try_wait().unwrap()).expect("it goes on");
-    assert!(ended.success(), "{ended:?}");
-    holder.end_input();
-    assert_eq!(holder.wait(LIMIT).code(), Some(0));
+    screen.ends();
+    holder.finish();
 }

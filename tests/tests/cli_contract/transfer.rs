@@ -1,380 +1,213 @@
-//! Tests of `zk export` and `zk import`: access control lists, repetitions, and incomplete input.
+//! Tests of `zk export` and `zk import`.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+
 use std::time::Duration;
 
-use zk_testing::{Op, Settings, TestServer, Version};
-use zk_tests::{Ended, HOLD, Scratch, WHO_AM_I, Zk, own_shared_zookeeper, poll, release, skip};
+use serde_json::Value;
+use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Version};
+use zk_tests::{Ended, Scratch, Zk};
 
 use crate::screen::Screen;
-use crate::{LIMIT, expect_failure, own_zk, zk};
+use crate::{expect_refused, until, zk};
 
-fn import(zk: &Zk, root: &str, lines: &str, options: &[&str]) -> Ended {
-    let mut running = zk.start(&[&["import", root], options].concat());
-    running.give(lines.as_bytes());
-    running.end_input();
-    running.wait(LIMIT)
+pub(crate) fn import(zk: &Zk, arguments: &str, lines: &str) -> Ended {
+    zk.run_with(&format!("import {arguments}"), lines)
 }
 
-/// The file for the one-time identity of an import.
-struct Identity {
-    path: String,
-    _scratch: Scratch,
+/// Returns a line of an export.
+fn line(path: &str, data: &str) -> String {
+    format!("{{\"acl\":[\"world:anyone:cdrwa\"],\"data\":{data},\"path\":\"{path}\"}}\n")
 }
 
-impl Identity {
-    fn new() -> Self {
-        let scratch = Scratch::new();
-        Self { path: scratch.path("identity").display().to_string(), _scratch: scratch }
-    }
-
-    fn options(&self) -> [&str; 2] {
-        ["--resume", &self.path]
-    }
-
-    /// Nothing is open to the identity when an import is complete.
-    fn expect_forgotten(&self) {
-        assert!(!Path::new(&self.path).exists());
-    }
-}
-
-/// Creates /ro with children that its list denies to everybody, and exports it.
-fn closed_tree(zk: &Zk) -> String {
-    zk.ok(&["create", "/ro/c/d", "x", "--parents"]);
-    zk.ok(&["create", "/ro/e"]);
-    for path in ["/ro/c/d", "/ro/c", "/ro"] {
-        zk.ok(&["setacl", path, "world:anyone:r"]);
-    }
-    zk.ok(&["export", "/ro"])
-}
-
-/// Returns the command like [`zk`], for tests that leave behind what nobody may delete. `zk import`
-/// opens lists to its own address, which it learns by `whoAmI`.
-fn zk_that_opens_lists(chroot: &str) -> Option<Zk> {
-    if release(own_shared_zookeeper()?) < WHO_AM_I {
-        skip("zk import needs whoAmI of ZooKeeper 3.7 to open a list");
-        return None;
-    }
-    zk(chroot)
-}
-
-/// An entry for the address would open the nodes to everybody behind the same address.
 #[test]
-fn import_opens_lists_to_a_one_time_identity() {
-    let Some(zk) = zk_that_opens_lists("import-one-time") else { return };
-    let (lines, identity) = (closed_tree(&zk), Identity::new());
-    let half: Vec<&str> = lines.lines().take(2).chain(["{}"]).collect();
-    let ended = import(&zk, "/copy", &half.join("\n"), &identity.options());
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
-    for says in [
-        "are open to a one-time identity until the import is complete: ",
-        "the one-time identity crosses the network in the clear: use TLS (--cacert)\n",
-        &format!("an import of these nodes with --resume {} that succeeds", identity.path),
-        "zk: /copy/c is open\n",
+fn exported_nodes_are_imported_as_they_were() {
+    let Some(zk) = zk("export") else { return };
+    let controls = "\u{7f}\u{9b}2J\u{1b}[2J";
+    zk.ok("create /from grüße");
+    zk.ok("create /from/a x --acl world:anyone:cdrwa --acl ip:127.0.0.1:r");
+    zk.ok("create /from/a/b");
+    zk.ok(&["create", "/from/box", controls]);
+    zk.ok("create /from/gone --ephemeral");
+    assert_eq!(zk.run_with("set /from/a/b -", [0, 159, 146, 150]).code(), Some(0));
+    let exported = zk.run("export /from");
+    exported.expect(0, &exported.stdout, "zk: 1 ephemeral node is left out\n");
+    let (nodes, last) = exported.stdout.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!((nodes.lines().count(), last), (4, "{\"nodes\":4}"), "{exported:?}");
+    assert!(nodes.lines().flat_map(str::chars).all(|char| !char.is_control()), "{nodes:?}");
+
+    // Half of it first, as if interrupted, and then all.
+    let half: Vec<&str> = exported.stdout.lines().take(2).collect();
+    assert_eq!(import(&zk, "/to", &half.join("\n")).code(), Some(0));
+    let told = "4 nodes imported, 2 of which existed\n";
+    import(&zk, "/to", &exported.stdout).expect(0, told, "");
+    zk.prints("export /to", &exported.stdout);
+    zk.prints("getacl /to/a", "world:anyone:cdrwa\nip:127.0.0.1:r\n");
+    zk.prints("get /to/box", controls);
+
+    zk.ok("set /to mine");
+    import(&zk, "/to", &exported.stdout).expect_failure(1, "line 1: /to exists with other data");
+    assert_eq!(import(&zk, "/to --overwrite", &exported.stdout).code(), Some(0));
+    zk.prints("get /to", "grüße");
+    zk.fails("export /nowhere", 1, "NoNode");
+}
+
+#[test]
+fn unusable_input_is_told() {
+    let Some(zk) = zk("import-text") else { return };
+    let root = "{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:cdrwa\"]}\n";
+    let hint = "NoNode (-101); /a does not exist, and no earlier line creates it; \
+                zk create --parents does";
+    for (path, input, says) in [
+        ("/a/b", root, hint),
+        ("/a", "path=/a\n", "line 1: not JSON as zk export writes it: "),
+        ("/a", "\n", "standard input has no node"),
+        ("/a", "\n{}", "line 2: no text `path`"),
     ] {
-        assert!(ended.stderr.contains(says), "{says}: {ended:?}");
+        import(&zk, path, input).expect_failure(1, says);
     }
-    let file = fs::read_to_string(&identity.path).unwrap();
-    let (secret, open) = file.split_once('\n').unwrap();
-    assert_eq!(open, "/copy\n/copy/c\n");
-    assert_eq!(fs::metadata(&identity.path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!ended.stderr.contains(secret.trim()), "{ended:?}");
-    let list = zk.ok(&["getacl", "/copy"]);
-    assert!(list.starts_with("world:anyone:r\ndigest:zk-import-"), "{list}");
-    assert!(!list.contains("ip:"), "{list}");
-    // Everybody else behind this address is denied.
-    expect_failure(&zk.run(&["create", "/copy/x"]), 1, "NoAuth");
-    zk.clone().option("--auth", secret.trim()).ok(&["getacl", "/copy/c"]);
-    // A repetition that fails early has not seen what is open.
-    for input in ["", "{}"] {
-        assert_eq!(import(&zk, "/copy", input, &identity.options()).code(), Some(1));
-        assert_eq!(fs::read_to_string(&identity.path).unwrap(), file);
-    }
-    zk.ok(&["create", "/leaf"]);
-    let other = import(&zk, "/other", &zk.ok(&["export", "/leaf"]), &identity.options());
-    let stays = "2 nodes, such as /copy, are still open to the identity of an earlier import";
-    assert!(other.code() == Some(0) && other.stderr.contains(stays), "{other:?}");
-    fs::set_permissions(&identity.path, fs::Permissions::from_mode(0o640)).unwrap();
-    let refused = import(&zk, "/copy", &lines, &identity.options());
-    expect_failure(&refused, 1, "it must be yours alone (chmod 600)");
-    fs::set_permissions(&identity.path, fs::Permissions::from_mode(0o600)).unwrap();
-    let whole = import(&zk, "/copy", &lines, &identity.options());
-    assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
-    assert_eq!(zk.ok(&["export", "/copy"]), lines);
-    identity.expect_forgotten();
-
-    fs::write(&identity.path, "something else\n").unwrap();
-    fs::set_permissions(&identity.path, fs::Permissions::from_mode(0o600)).unwrap();
-    let refused = import(&zk, "/copy", &lines, &identity.options());
-    expect_failure(&refused, 1, "not an identity of zk import");
-}
-
-/// Lists that deny everybody the creation of children deny it to the importer, too.
-#[test]
-fn imported_nodes_below_a_closed_parent_get_their_lists() {
-    let Some(zk) = zk_that_opens_lists("import-closed") else { return };
-    for (name, options) in [("plain", &[][..]), ("digest", &["--auth", "digest:alice:sesame"])] {
-        zk.ok(&["create", &format!("/{name}")]);
-        let zk = zk.chroot(&format!("/{name}"));
-        let lines = closed_tree(&zk);
-        let ended = import(&zk, "/copy", &lines, options);
-        assert_eq!(ended.stdout, "4 nodes imported, 0 of which existed\n", "{ended:?}");
-        assert_eq!(zk.ok(&["export", "/copy"]), lines);
-        // All of them exist, and the list of the first one denies the creation.
-        let again = import(&zk, "/copy", &lines, options);
-        assert_eq!(again.stdout, "4 nodes imported, 4 of which existed\n", "{again:?}");
-        assert_eq!((again.code(), again.stderr.as_str()), (Some(0), ""), "{again:?}");
-        let again = import(&zk, "/copy", &lines, &[options, &["--overwrite"]].concat());
-        assert_eq!(again.stdout, "4 nodes imported, 4 of which existed\n", "{again:?}");
-    }
-}
-
-/// The list of the parent permits the importer to change it, but not to create children.
-#[test]
-fn new_child_of_an_imported_closed_parent_is_imported() {
-    let Some(zk) = own_zk("import-new-child") else { return };
-    let alice = ["--auth", "digest:alice:sesame"];
-    zk.ok(&["create", "/from/old", "--parents"]);
-    let close = || zk.ok(&[&alice[..], &["setacl", "/from", "auth::ra"]].concat());
-    close();
-    let lines = zk.ok(&[&alice[..], &["export", "/from"]].concat());
-    assert_eq!(import(&zk, "/to", &lines, &alice).stdout, "2 nodes imported, 0 of which existed\n");
-    zk.ok(&[&alice[..], &["setacl", "/from", "world:anyone:cdrwa"]].concat());
-    zk.ok(&["create", "/from/new"]);
-    close();
-    let lines = zk.ok(&[&alice[..], &["export", "/from"]].concat());
-    // Without a node that it denies, the list is not touched. The input has no last line here.
-    let is_old = |line: &&str| line.contains("/old") || line.contains(r#""path":"/""#);
-    let old: Vec<&str> = lines.lines().filter(is_old).collect();
-    let ended = import(&zk, "/to", &old.join("\n"), &[&alice[..], &["--overwrite"]].concat());
-    assert_eq!(ended.stdout, "2 nodes imported, 2 of which existed\n", "{ended:?}");
-    let ended = import(&zk, "/to", &lines, &[&alice[..], &["--overwrite"]].concat());
-    assert_eq!(ended.stdout, "3 nodes imported, 2 of which existed\n", "{ended:?}");
-    assert_eq!(zk.ok(&[&alice[..], &["export", "/to"]].concat()), lines);
-}
-
-#[test]
-fn interrupted_import_below_a_closed_parent_is_completed() {
-    let Some(zk) = zk_that_opens_lists("import-half") else { return };
-    let (lines, identity) = (closed_tree(&zk), Identity::new());
-    let mut half: Vec<&str> = lines.lines().take(2).collect();
-    half.push("{}");
-    let ended = import(&zk, "/copy", &half.join("\n"), &identity.options());
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
-    let says = "line 3: no text `path`";
-    assert!(ended.stderr.lines().last().unwrap().contains(says), "{ended:?}");
-    let says =
-        "the lists of 2 nodes have an entry more, with which this client creates what is below";
-    assert!(ended.stderr.contains(says), "{ended:?}");
-    let whole = import(&zk, "/copy", &lines, &identity.options());
-    assert_eq!(whole.stdout, "4 nodes imported, 2 of which existed\n", "{whole:?}");
-    assert_eq!(zk.ok(&["export", "/copy"]), lines);
-    identity.expect_forgotten();
-}
-
-/// With its own list, the first node would keep the repetition from creating what is missing.
-#[test]
-fn cut_import_below_a_closed_parent_is_completed() {
-    let Some(zk) = zk_that_opens_lists("import-cut-closed") else { return };
-    let (lines, identity) = (closed_tree(&zk), Identity::new());
-    let cut: Vec<&str> = lines.lines().take(3).collect();
-    let ended = import(&zk, "/copy", &cut.join("\n"), &identity.options());
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
-    let says = "has no last line with the number of nodes, and may be incomplete: if it is whole, \
-                add the line {\"nodes\":3}";
-    assert!(ended.stderr.contains(says), "{ended:?}");
-    let whole = import(&zk, "/copy", &lines, &identity.options());
-    assert_eq!(whole.stdout, "4 nodes imported, 3 of which existed\n", "{whole:?}");
-    assert_eq!(zk.ok(&["export", "/copy"]), lines);
-    identity.expect_forgotten();
-}
-
-/// A filtered export, for example, has no last line.
-#[test]
-fn import_of_a_part_below_a_closed_parent_takes_its_own_count() {
-    let Some(zk) = zk_that_opens_lists("import-part-closed") else { return };
-    let (lines, identity) = (closed_tree(&zk), Identity::new());
-    let mut part: Vec<&str> = lines.lines().take(3).collect();
-    let ended = import(&zk, "/copy", &part.join("\n"), &identity.options());
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
-    part.push("{\"nodes\":3}");
-    let ended = import(&zk, "/copy", &part.join("\n"), &identity.options());
-    assert_eq!(ended.stdout, "3 nodes imported, 3 of which existed\n", "{ended:?}");
-    let copied = zk.ok(&["export", "/copy"]);
-    assert_eq!(copied.lines().collect::<Vec<_>>(), part, "no list is open");
-    identity.expect_forgotten();
-}
-
-/// Its access control list is of no interest then.
-#[test]
-fn export_leaves_out_an_ephemeral_node_with_hidden_hashes() {
-    let Some(zk) = zk("export-hidden") else { return };
-    zk.ok(&["create", "/app"]);
-    let alice = zk.clone().option("--auth", "digest:alice:sesame");
-    let entries = ["--acl", "auth::cdrwa", "--acl", "world:anyone:r"];
-    let holder =
-        alice.start(&[&["elect", "/app"], &entries[..], &["--", "sh", "-c", HOLD]].concat());
-    poll(LIMIT, || (!zk.ok(&["ls", "/app"]).is_empty()).then_some(())).expect("no candidate");
-    let exported = zk.ok(&["export", "/app"]);
-    assert!(exported.ends_with("{\"nodes\":1}\n"), "{exported}");
-    drop(holder);
-}
-
-/// The same input fails at the same line again, so no repetition would set the lists.
-#[test]
-fn import_of_a_wrong_number_of_nodes_leaves_no_list_open() {
-    let Some(zk) = zk_that_opens_lists("import-count") else { return };
-    let exported = closed_tree(&zk);
-    let lines: Vec<&str> = exported.lines().collect();
-    let fewer = [&lines[..3], &lines[4..]].concat().join("\n");
-    let more = [&lines[..3], &lines[2..]].concat().join("\n");
-    for (root, input, says) in [
-        ("/fewer", fewer, "line 4: 3 nodes came before, of 4 that were exported"),
-        ("/more", more, "line 6: 5 nodes came before, of 4 that were exported"),
-    ] {
-        let identity = Identity::new();
-        let ended = import(&zk, root, &input, &identity.options());
-        assert_eq!(ended.code(), Some(1), "{ended:?}");
-        assert!(ended.stderr.ends_with(&format!("zk: {says}\n")), "{ended:?}");
-        identity.expect_forgotten();
-        for below in ["", "/c", "/c/d"] {
-            assert_eq!(zk.ok(&["getacl", &format!("{root}{below}")]), "world:anyone:r\n");
-        }
-        expect_failure(&import(&zk, root, &input, &[]), 1, says);
-    }
-}
-
-#[test]
-fn import_of_lists_of_somebody_else_is_repeated() {
-    let Some(zk) = zk_that_opens_lists("import-hers") else { return };
-    let alice = zk.clone().option("--auth", "digest:alice:sesame");
-    for path in ["/from", "/from/c", "/from/c/d", "/from/e"] {
-        alice.ok(&["create", path, path, "--acl", "auth::cdrwa"]);
-    }
-    let exported = alice.ok(&["export", "/from"]);
-    let bob = ["--auth", "digest:bob:sesame"];
-    let half = exported.replace("{\"nodes\":4}", "{}");
-    let ended = import(&zk, "/copy", &half, &bob);
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
-    // Bob may read and write the nodes that his import has left open.
-    let other = half.replace("\"/from/c\"", "\"new\"");
-    let ended = import(&zk, "/copy", &other, &[&bob[..], &["--overwrite"]].concat());
-    assert!(ended.stderr.contains("line 5: no text `path`"), "{ended:?}");
-    assert_eq!(zk.clone().option("--auth", bob[1]).ok(&["get", "/copy/c"]), "new");
-
-    let exported = exported.replace("\"/from/c\"", "\"new\"");
-    let ended = import(&zk, "/copy", &exported, &bob);
-    assert_eq!(ended.stdout, "4 nodes imported, 4 of which existed\n", "{ended:?}");
-    let says = "zk: /copy/c/d exists and is not compared: no permission to read it\n\
-                zk: 1 of the existing nodes are not compared: no permission to read them\n";
-    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), says), "{ended:?}");
-    assert_eq!(alice.ok(&["export", "/copy"]), exported);
-    let again = import(&zk, "/copy", &exported, &[&bob[..], &["--json"]].concat());
-    assert!(again.stdout.contains("\"unread\":4"), "{again:?}");
-    let again = import(&zk, "/copy", &exported, &[&bob[..], &["--overwrite"]].concat());
-    assert_eq!(again.code(), Some(1), "{again:?}");
-    assert!(again.stderr.contains("4 of the existing nodes are not replaced"), "{again:?}");
-}
-
-/// An entry of somebody else, or one with other permissions, is no rest of an import.
-#[test]
-fn import_keeps_lists_with_entries_that_it_has_not_added() {
-    let Some(zk) = zk("import-entries") else { return };
-    zk.ok(&["create", "/from"]);
-    zk.ok(&["setacl", "/from", "world:anyone:ra"]);
-    let lines = zk.ok(&["export", "/from"]);
-    for entry in ["ip:127.0.0.9:ca", "ip:127.0.0.9:crwa", "ip:127.0.0.1:ca"] {
-        zk.ok(&["create", "/to"]);
-        zk.ok(&["setacl", "/to", "world:anyone:ra", entry]);
-        let ended = import(&zk, "/to", &lines, &[]);
-        assert!(ended.stderr.contains("/to keeps another access control list"), "{ended:?}");
-        assert_eq!(zk.ok(&["getacl", "/to"]), format!("world:anyone:ra\n{entry}\n"));
-        zk.ok(&["delete", "/to"]);
-    }
-}
-
-#[test]
-fn lists_of_existing_nodes_are_compared_and_overwritten() {
-    let Some(zk) = zk("import-lists") else { return };
-    for path in ["/from/a", "/from/b", "/to/a", "/to/b"] {
-        zk.ok(&["create", path, "--parents"]);
-    }
-    zk.ok(&["setacl", "/from/a", "world:anyone:r", "ip:127.0.0.1:cdrwa"]);
-    let lines = zk.ok(&["export", "/from"]);
-    let ended = import(&zk, "/to", &lines, &[]);
-    assert_eq!(ended.stdout, "3 nodes imported, 3 of which existed\n", "{ended:?}");
-    let says = "zk: /to/a keeps another access control list than in the input\n\
-                zk: 1 of the existing nodes keep other access control lists; see --overwrite\n";
-    assert_eq!(ended.stderr, says);
-    let json = import(&zk, "/to", &lines, &["--json"]);
-    assert_eq!(
-        json.stdout, "{\"created\":0,\"imported\":3,\"other_acl\":1,\"unread\":0}\n",
-        "{json:?}"
-    );
-    let ended = import(&zk, "/to", &lines, &["--overwrite"]);
-    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
-    assert_eq!(zk.ok(&["export", "/to"]), lines);
-}
-
-/// A full disk or a killed command cuts an export off, often at the end of a line.
-/// No data and null are different for programs that read them.
-#[test]
-fn null_data_is_exported_and_imported() {
-    let Some(zk) = zk("import-null") else { return };
-    let line = |path: &str, data: &str| {
-        format!("{{\"acl\":[\"world:anyone:rwcda\"],\"data\":{data},\"path\":\"{path}\"}}\n")
-    };
-    let lines = line("/", "null") + &line("/empty", "\"\"") + "{\"nodes\":2}\n";
-    assert_eq!(import(&zk, "/null", &lines, &[]).code(), Some(0));
-    let exported = zk.ok(&["export", "/null"]);
-    assert!(exported.contains(r#""data":null,"path":"/""#), "{exported}");
-    assert!(exported.contains(r#""data":"","path":"/empty""#), "{exported}");
-    let other = import(&zk, "/null", &lines.replace("null", "\"\""), &[]);
-    expect_failure(&other, 1, "exists with other data");
-    let overwritten = import(&zk, "/null", &lines, &["--overwrite"]);
-    assert_eq!(overwritten.stdout, "2 nodes imported, 2 of which existed\n", "{overwritten:?}");
-    let short = zk.option("--max-request-len", "1024");
-    expect_failure(&short.run(&["create", "/large", &"x".repeat(2_000)]), 1, "--max-request-len");
+    let large = format!("create /large {}", "x".repeat(2_000));
+    zk.option("--max-request-len", "1024").fails(&large, 1, "--max-request-len");
 }
 
 #[test]
 fn incomplete_input_is_told() {
     let Some(zk) = zk("import-cut") else { return };
-    for path in ["/from/a", "/from/b"] {
-        zk.ok(&["create", path, "--parents"]);
-    }
-    let exported = zk.ok(&["export", "/from"]);
+    zk.ok("create /from/a --parents");
+    zk.ok("create /from/b");
+    let exported = zk.ok("export /from");
     let lines: Vec<&str> = exported.lines().collect();
     assert_eq!((lines.len(), lines[3]), (4, "{\"nodes\":3}"), "{exported}");
-
-    let without_one = [lines[0], lines[1], lines[3]].join("\n");
-    let ended = import(&zk, "/to", &without_one, &[]);
-    expect_failure(&ended, 1, "line 3: 2 nodes came before, of 3 that were exported");
-    let without_end = import(&zk, "/to", &lines[..3].join("\n"), &[]);
-    assert_eq!(without_end.code(), Some(0), "{without_end:?}");
+    let without_one = import(&zk, "/to", &[lines[0], lines[1], lines[3]].join("\n"));
+    without_one.expect_failure(1, "line 3: 2 nodes came before, of 3 that were exported");
+    let without_end = import(&zk, "/to", &lines[..3].join("\n"));
     let says = "zk: the input has no last line with the number of nodes, and may be incomplete\n";
-    assert_eq!(without_end.stderr, says);
-
+    assert_eq!((without_end.code(), &*without_end.stderr), (Some(0), says), "{without_end:?}");
     // Several exports in one input.
-    let twice = import(&zk, "/to", &exported.repeat(2), &[]);
-    assert_eq!((twice.code(), twice.stderr.as_str()), (Some(0), ""), "{twice:?}");
-    assert_eq!(twice.stdout, "6 nodes imported, 6 of which existed\n");
+    let told = "6 nodes imported, 6 of which existed\n";
+    import(&zk, "/to", &exported.repeat(2)).expect(0, told, "");
+}
+
+/// No data and null are different for programs that read them.
+#[test]
+fn null_data_is_exported_and_imported() {
+    let Some(zk) = zk("import-null") else { return };
+    let lines = line("/", "null") + &line("/empty", "\"\"") + "{\"nodes\":2}\n";
+    assert_eq!(import(&zk, "/null", &lines).code(), Some(0));
+    let exported = zk.ok("export /null");
+    assert!(exported.contains(r#""data":null,"path":"/""#), "{exported}");
+    assert!(exported.contains(r#""data":"","path":"/empty""#), "{exported}");
+    let other = import(&zk, "/null", &lines.replace("null", "\"\""));
+    other.expect_failure(1, "exists with other data");
+    let overwritten = import(&zk, "/null --overwrite", &lines);
+    assert_eq!(overwritten.stdout, "2 nodes imported, 2 of which existed\n", "{overwritten:?}");
+}
+
+/// The nodes below /zookeeper cannot be created elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn export_of_all_nodes_leaves_out_the_ensembles_own() {
+    let server = TestServer::start().await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    for path in ["/a", "/zookeeper-not", "/app", "/app/zookeeper"] {
+        zk.ok(&["create", path]);
+    }
+    let paths = |zk: &Zk, root: &str| -> Vec<String> {
+        let exported = zk.ok(&["export", root]);
+        let nodes = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        nodes.filter_map(|node| Some(node["path"].as_str()?.to_owned())).collect()
+    };
+    assert_eq!(paths(&zk, "/"), ["/", "/a", "/app", "/app/zookeeper", "/zookeeper-not"]);
+    let exported = zk.run("export /");
+    assert_eq!(exported.stderr, "zk: /zookeeper is left out: each ensemble has its own\n");
+    assert!(paths(&zk, "/zookeeper").len() > 1, "asked for by name");
+    assert_eq!(paths(&zk.chroot("/app"), "/"), ["/", "/zookeeper"]);
+    let ended = import(&zk.chroot("/a"), "/", &exported.stdout);
+    assert_eq!(ended.stdout, "5 nodes imported, 1 of which existed\n", "{ended:?}");
+}
+
+/// Creates /app with two children that only Alice may read, and one whose hash only she may read. Returns
+/// her command.
+fn partly_hidden(zk: &Zk) -> Zk {
+    let alice = zk.clone().option("--auth", "digest:alice:sesame");
+    for path in ["/app", "/app/a", "/app/z"] {
+        zk.ok(&["create", path, path]);
+    }
+    for path in ["/app/hers", "/app/hers/below", "/app/own"] {
+        alice.ok(&["create", path, "secret", "--acl", "auth::cdrwa"]);
+    }
+    alice.ok("create /app/hash public --acl auth::cdrwa --acl world:anyone:r");
+    zk.ok("create /app/z/open");
+    alice
+}
+
+#[test]
+fn export_leaves_out_unreadable_nodes_if_asked_to() {
+    let Some(zk) = zk("export-unreadable") else { return };
+    let alice = partly_hidden(&zk);
+    zk.fails("export /app", 1, "see --skip-unreadable");
+    let ended = zk.run("export /app --skip-unreadable");
+    let paths = |lines: &str| -> Vec<String> {
+        let lines = lines.lines();
+        let path =
+            |line: &str| line.split_once(r#""path":""#)?.1.split('"').next().map(str::to_owned);
+        lines.filter_map(path).collect()
+    };
+    assert_eq!(paths(&ended.stdout), ["/", "/a", "/z", "/z/open"], "{ended:?}");
+    assert!(ended.stdout.ends_with("{\"nodes\":4,\"unreadable\":3}\n"), "{ended:?}");
+    let says = "zk: /app/hash is left out: no permission to read the hashes in its access control list\n\
+                zk: /app/hers is left out: no permission to read it\n\
+                zk: /app/own is left out: no permission to read it\n\
+                zk: 3 nodes are left out: no permission to read them\n";
+    assert_eq!((ended.code(), &*ended.stderr), (Some(0), says));
+    let json = zk.run("export /app --skip-unreadable --json");
+    assert!(json.stderr.contains("\"unreadable\":3}"), "{json:?}");
+    let imported = import(&zk, "/copy", &ended.stdout);
+    assert_eq!(imported.stdout, "4 nodes imported, 0 of which existed\n", "{imported:?}");
+
+    let whole = alice.run("export /app --skip-unreadable");
+    assert!(whole.stdout.ends_with("{\"nodes\":8,\"unreadable\":0}\n"), "{whole:?}");
+    assert_eq!(whole.stderr, "");
+    zk.fails("export /app/own --skip-unreadable", 1, "NoAuth");
+    // A node without its parent could not be imported.
+    alice.ok("create /app/hash/below");
+    let ended = zk.run("export /app --skip-unreadable");
+    assert_eq!(paths(&ended.stdout), ["/", "/a", "/z", "/z/open"], "{ended:?}");
+    assert!(ended.stdout.ends_with("{\"nodes\":4,\"unreadable\":4}\n"), "{ended:?}");
+}
+
+#[test]
+fn nodes_are_exported_and_imported_without_lists() {
+    let Some(zk) = zk("export-no-acl") else { return };
+    let alice = zk.clone().option("--auth", "digest:alice:sesame");
+    alice.ok("create /app public --acl auth::cdrwa --acl world:anyone:r");
+    alice.ok("create /app/a --acl auth::cdrwa --acl world:anyone:r");
+    zk.fails("export /app", 1, "see --no-acl");
+    let lines =
+        "{\"data\":\"public\",\"path\":\"/\"}\n{\"data\":\"\",\"path\":\"/a\"}\n{\"nodes\":2}\n";
+    zk.prints("export /app --no-acl", lines);
+    import(&zk, "/copy", lines).expect_failure(1, "line 1: no list `acl`; --no-acl");
+    let says = "2 nodes imported, 0 of which existed, 0 access control lists ignored\n";
+    import(&zk, "/copy --no-acl", lines).expect(0, says, "");
+    zk.prints("getacl /copy/a", "world:anyone:cdrwa\n");
+
+    // The lists of the input are ignored, and so are those of existing nodes.
+    zk.ok("setacl /copy world:anyone:crw");
+    let lines = alice.ok("export /app");
+    let says = "{\"created\":0,\"ignored_acl\":2,\"imported\":2,\"other_acl\":0,\"unread\":0}\n";
+    import(&zk, "/copy --no-acl --overwrite --json", &lines).expect(0, says, "");
+    zk.prints("getacl /copy", "world:anyone:crw\n");
+    expect_refused("import /copy --no-acl --resume x", "--resume");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_removed_before_the_result() {
-    let settings = Settings::new().version(Version::V3_9);
-    let server = TestServer::start_with(settings).await.unwrap();
-    let zk = Zk::new(server.connect_string());
+    let (server, zk) = start().await;
     // It takes longer than the interval between two states of the progress.
     server.on(Op::Create2).nth(1000).delay(Duration::from_millis(500));
-    let mut lines = String::from("{\"path\":\"/\",\"data\":null,\"acl\":[\"world:anyone:r\"]}\n");
+    let mut lines = line("/", "null");
     for number in 1..3000 {
-        let acl = "\"acl\":[\"world:anyone:cdrwa\"]";
-        writeln!(lines, "{{\"path\":\"/{number}\",\"data\":null,{acl}}}").unwrap();
+        lines += &line(&format!("/{number}"), "null");
     }
     let scratch = Scratch::new();
     fs::write(scratch.path("lines"), lines + "{\"nodes\":3000}\n").unwrap();
@@ -385,4 +218,101 @@ async fn progress_is_removed_before_the_result() {
     let (before, _) = printed.split_once("3000 nodes imported, 0").unwrap();
     assert!(before.contains(" nodes imported"), "{printed:?}");
     assert!(before.ends_with("\r\u{1b}[K"), "{printed:?}");
+}
+
+/// Nodes of the tree: more than the batches that grow step by step.
+const NODES: usize = 300;
+/// Requests that a command has under way at least, without an answer to any of them.
+const AT_ONCE: u64 = 60;
+const IMPORTED: &str = "300 nodes imported, 0 of which existed\n";
+
+async fn start() -> (TestServer, Zk) {
+    let server = TestServer::start_with(Settings::new().version(Version::V3_9)).await.unwrap();
+    let zk = Zk::new(server.connect_string());
+    (server, zk)
+}
+
+/// Returns the lines of a tree of three levels.
+fn lines() -> String {
+    let mut lines = String::new();
+    for number in 0..NODES {
+        let path = match number {
+            0 => "/".to_owned(),
+            _ if number % 10 == 1 => format!("/{number:03}"),
+            _ => format!("/{:03}/{number:03}", (number - 1) / 10 * 10 + 1),
+        };
+        lines += &line(&path, &format!("\"{number}\""));
+    }
+    writeln!(lines, "{{\"nodes\":{NODES}}}").unwrap();
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn import_and_export_have_many_requests_under_way() {
+    let (server, zk) = start().await;
+    let silent = server.on(Op::Create2).nth(100).always().never_answer();
+    let mut running = zk.start("import /other");
+    running.give(lines().as_bytes());
+    running.end_input();
+    until("one create at a time", || silent.count() >= AT_ONCE);
+    silent.cancel();
+    drop(running);
+    assert_eq!(import(&zk, "/copy", &lines()).code(), Some(0));
+    // An answer to a later request would end the connection.
+    let silent = [Op::GetData, Op::GetAcl].map(|op| server.on(op).nth(100).always().never_answer());
+    let _running = zk.start("export /copy");
+    until("one read at a time", || silent.iter().all(|fault| fault.count() >= AT_ONCE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn export_of_an_import_is_the_same() {
+    let (_server, zk) = start().await;
+    let lines = lines();
+    assert_eq!(import(&zk, "/copy", &lines).stdout, IMPORTED);
+    assert!(zk.ok("export /copy") == lines, "not the same");
+    let other = lines.replace("\"data\":\"", "\"data\":\"x").replace("cdrwa", "cdrw");
+    let ended = import(&zk, "/copy --overwrite", &other);
+    assert_eq!(ended.stdout, "300 nodes imported, 300 of which existed\n", "{ended:?}");
+    assert!(zk.ok("export /copy") == other, "not overwritten");
+}
+
+/// A lost connection fails all requests that are under way. Children are then created before their parents
+/// unless each line waits for the one before. A rejected parent has its children rejected, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn import_is_completed_over_lost_connections() {
+    for is_throttled in [false, true] {
+        let (server, zk) = start().await;
+        let throttled = server.on(Op::Create2).nth(111);
+        let throttled = is_throttled.then(|| throttled.answer(ErrorCode::THROTTLED_OP));
+        if !is_throttled {
+            for (skip, how) in [(3, Cut::Rst), (25, Cut::Fin), (120, Cut::Rst)] {
+                server.on(Op::Create2).nth(skip).by(how).apply_then_drop_reply();
+                server.on(Op::Create2).nth(skip + 40).by(how).drop_before_applying();
+            }
+        }
+        let lines = lines();
+        let ended = import(&zk, "/copy", &lines);
+        assert_eq!(ended.stdout, IMPORTED, "{ended:?}");
+        assert!(throttled.is_none_or(|fault| fault.count() == 1));
+        assert!(zk.ok("export /copy") == lines, "not the same");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_import_counts_nodes_of_later_lines() {
+    let (_server, zk) = start().await;
+    zk.ok("create /copy 0");
+    zk.ok("create /copy/101 0");
+    let says =
+        "line 102: /copy/101 exists with other data; see --overwrite; 83 nodes of later lines";
+    import(&zk, "/copy", &lines()).expect_failure(1, says);
+    let other_root = lines().replace("\"data\":\"0\"", "\"data\":\"1\"");
+    let ended = import(&zk, "/copy", &other_root);
+    assert!(ended.stderr.ends_with("/copy exists with other data; see --overwrite\n"), "{ended:?}");
+    // Each line of a path is compared with the result of the line before.
+    zk.ok("create /last a");
+    let lines: String =
+        ["a", "b", "a", "b", "a", "c", "a"].map(|data| line("/", &format!("\"{data}\""))).concat();
+    assert_eq!(import(&zk, "/last --overwrite", &lines).code(), Some(0));
+    zk.prints("get /last", "a");
 }

@@ -1,144 +1,121 @@
 //! Tests of `zk watch`.
 
 use serde_json::{Value, json};
-use zk_tests::{Running, Zk, poll};
+use zk_tests::{Running, Zk};
 
-use crate::{LIMIT, expect_failure, zk};
+use crate::{expect_refused, until, zk};
+
+/// Starts a watcher and waits until it reports that it watches.
+fn watching(zk: &Zk, line: &str) -> Running {
+    let watcher = zk.start(line);
+    watcher.notes("watching");
+    watcher
+}
+
+fn event(watcher: &Running) -> Value {
+    watcher.says("\n");
+    serde_json::from_str(&watcher.stdout()).unwrap()
+}
 
 #[test]
 fn watch_prints_each_event_of_a_node() {
     let Some(zk) = zk("watch") else { return };
-    let watcher = start(&zk, &["watch", "/a"]);
-    let steps: [(&[&str], &str); 5] = [
-        (&["create", "/a", "1"], "NodeCreated /a"),
-        (&["set", "/a", "2"], "NodeDataChanged /a"),
-        (&["create", "/a/b"], "NodeChildrenChanged /a"),
-        (&["delete", "/a/b"], "NodeChildrenChanged /a"),
-        (&["delete", "/a"], "NodeDeleted /a"),
+    let watcher = watching(&zk, "watch /a");
+    let steps = [
+        ("create /a 1", "NodeCreated /a\n"),
+        ("set /a 2", "NodeDataChanged /a\n"),
+        ("create /a/b", "NodeChildrenChanged /a\n"),
+        ("delete /a/b", "NodeChildrenChanged /a\n"),
+        ("delete /a", "NodeDeleted /a\n"),
     ];
     // The steps run twice, because the deletion of the node must not end the watch.
     let mut expected = String::new();
-    for (command, line) in steps.iter().chain(&steps) {
-        zk.ok(command);
-        expected += &format!("{line}\n");
-        poll(LIMIT, || (watcher.stdout() == expected).then_some(()))
-            .unwrap_or_else(|| panic!("after {command:?}:\n{}", watcher.stdout()));
+    for (step, line) in steps.iter().chain(&steps) {
+        zk.ok(step);
+        expected += line;
+        until(step, || watcher.stdout() == expected);
     }
     watcher.signal("INT");
-    let ended = watcher.wait(LIMIT);
-    assert_eq!((ended.code(), ended.stdout), (Some(0), expected));
-}
-
-#[test]
-fn watch_prints_events_in_json() {
-    let Some(zk) = zk("watch-json") else { return };
-    let watcher = start(&zk, &["--json", "watch", "/a"]);
-    zk.ok(&["create", "/a"]);
-    let printed = poll(LIMIT, || Some(watcher.stdout()).filter(|out| out.ends_with('\n')));
-    let event: Value = serde_json::from_str(&printed.expect("nothing is printed")).unwrap();
-    assert_eq!(event, json!({ "event": "NodeCreated", "path": "/a" }));
-    watcher.signal("TERM");
-    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
-}
-
-#[test]
-fn watch_rejects_invalid_path() {
-    let Some(zk) = zk("watch-bad") else { return };
-    expect_failure(&zk.run(&["watch", "a"]), 64, "path");
+    assert_eq!(watcher.ends(0).stdout, expected);
+    expect_refused("watch a", "path");
 }
 
 #[test]
 fn recursive_watch_prints_events_of_all_nodes() {
     let Some(zk) = zk("watch-all") else { return };
-    zk.ok(&["create", "/a", "0"]);
-    let watcher = start(&zk, &["watch", "/a", "-R", "--data"]);
-    zk.ok(&["create", "/a/b", "1\n"]);
-    zk.ok(&["create", "/a/b/c"]);
-    zk.ok(&["set", "/a", "2"]);
-    zk.ok(&["delete", "/a", "--recursive"]);
-    let expected = ["NodeCreated /a/b\t", "NodeCreated /a/b/c", "NodeDataChanged /a"];
-    let gone = ["NodeDeleted /a/b/c", "NodeDeleted /a/b", "NodeDeleted /a"];
-    poll(LIMIT, || watcher.stdout().ends_with("NodeDeleted /a\n").then_some(())).unwrap();
+    zk.ok("create /a 0");
+    let watcher = watching(&zk, "watch /a -R --data");
+    zk.ok("create /a/b '1\n'");
+    zk.ok("create /a/b/c");
+    zk.ok("set /a 2");
+    zk.ok("delete /a --recursive");
+    watcher.says("NodeDeleted /a\n");
     let printed = watcher.stdout();
-    let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines.len(), 6, "{printed}");
     // The data is read after the event, when the node may have gone.
-    for (line, begins) in lines.iter().zip(expected.into_iter().chain(gone)) {
-        assert!(line.starts_with(begins.trim()), "{printed}");
-    }
+    let events: Vec<&str> = printed.lines().filter_map(|line| line.split('\t').next()).collect();
+    let created = ["NodeCreated /a/b", "NodeCreated /a/b/c", "NodeDataChanged /a"];
+    let deleted = ["NodeDeleted /a/b/c", "NodeDeleted /a/b", "NodeDeleted /a"];
+    assert_eq!(events, [created, deleted].concat(), "{printed}");
+    assert!(printed.starts_with("NodeCreated /a/b\t"), "{printed}");
     watcher.signal("TERM");
-    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+    watcher.ends(0);
 }
 
 #[test]
 fn watch_prints_data_after_the_event() {
     let Some(zk) = zk("watch-data") else { return };
-    let watcher = start(&zk, &["watch", "/a", "--data"]);
-    zk.ok(&["create", "/a", "one\ttwo\n"]);
-    poll(LIMIT, || watcher.stdout().ends_with('\n').then_some(())).unwrap();
+    let watcher = watching(&zk, "watch /a --data");
+    let created = watching(&zk, "--json watch /a");
+    zk.ok("create /a 'one\ttwo\n'");
+    watcher.says("\n");
     assert_eq!(watcher.stdout(), "NodeCreated /a\tone\\ttwo\\n\n");
-    let json = start(&zk, &["watch", "/a", "--data", "--json"]);
-    zk.ok(&["set", "/a", "x"]);
-    poll(LIMIT, || json.stdout().ends_with('\n').then_some(())).unwrap();
-    let event: Value = serde_json::from_str(&json.stdout()).unwrap();
-    assert_eq!(event, json!({ "event": "NodeDataChanged", "path": "/a", "data": "x" }));
+    assert_eq!(event(&created), json!({ "event": "NodeCreated", "path": "/a" }));
+    created.signal("TERM");
+    created.ends(0);
+    let changed = watching(&zk, "watch /a --data --json");
+    zk.ok("set /a x");
+    let expected = json!({ "event": "NodeDataChanged", "path": "/a", "data": "x" });
+    assert_eq!(event(&changed), expected);
 }
 
 #[test]
 fn watch_runs_a_command_for_each_event() {
     let Some(zk) = zk("watch-exec") else { return };
-    let script = "echo $ZK_EVENT $ZK_PATH; cat; echo; exit 3";
-    let watcher = start(&zk, &["watch", "/a", "--data", "--exec", "sh", "-c", script]);
-    zk.ok(&["create", "/a", "one"]);
-    let expected = "NodeCreated /a\none\n";
-    poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the first event");
+    let script = "'echo $ZK_EVENT $ZK_PATH; cat; echo; exit 3'";
+    let watcher = watching(&zk, &format!("watch /a --data --exec sh -c {script}"));
+    zk.ok("create /a one");
+    until("the first event", || watcher.stdout() == "NodeCreated /a\none\n");
     // zk watch reports the exit status, and goes on.
-    poll(LIMIT, || watcher.stderr().contains("exit status 3").then_some(())).expect("the status");
-    zk.ok(&["delete", "/a"]);
-    let expected = format!("{expected}NodeDeleted /a\n\n");
-    poll(LIMIT, || (watcher.stdout() == expected).then_some(())).expect("the second event");
+    watcher.notes("exit status 3");
+    zk.ok("delete /a");
+    let expected = "NodeCreated /a\none\nNodeDeleted /a\n\n";
+    until("the second event", || watcher.stdout() == expected);
     watcher.signal("INT");
-    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+    watcher.ends(0);
 
     // A path that no command can be given is skipped.
-    let watcher = start(&zk, &["watch", "/", "-R", "--exec", "sh", "-c", "echo $ZK_PATH"]);
-    let mut import = zk.start(&["import", "/"]);
+    let watcher = watching(&zk, "watch / -R --exec sh -c 'echo $ZK_PATH'");
+    let node = |path: &str| json!({ "path": path, "data": "", "acl": ["world:anyone:cdrwa"] });
     let long = format!("/{}", "x".repeat(200_000));
-    let node = |path: &str| {
-        let acl = [json!("world:anyone:cdrwa")];
-        json!({ "path": path, "kind": "persistent", "data": "", "acl": acl }).to_string()
-    };
-    import.give(format!("{}\n{}\n", node(&long), node("/short")).as_bytes());
-    import.end_input();
-    assert_eq!(import.wait(LIMIT).code(), Some(0));
-    poll(LIMIT, || (watcher.stdout() == "/short\n").then_some(())).expect("the next event");
-    let note = "no command for NodeCreated: a path of 200001 bytes does not fit";
-    assert!(watcher.stderr().contains(note), "{}", watcher.stderr());
+    let imported = zk.run_with("import /", format!("{}\n{}\n", node(&long), node("/short")));
+    assert_eq!(imported.code(), Some(0), "{imported:?}");
+    watcher.says("/short\n");
+    watcher.notes("no command for NodeCreated: a path of 200001 bytes does not fit");
     watcher.signal("INT");
-    assert_eq!(watcher.wait(LIMIT).code(), Some(0));
+    assert_eq!(watcher.ends(0).stdout, "/short\n");
 
     // A running command is ended as by zk lock.
     let script = "trap 'echo ended; exit 0' TERM; echo runs; while :; do sleep 0.05; done";
     for signal in ["TERM", "HUP"] {
-        let path = format!("/{signal}");
-        let watcher = start(&zk, &["watch", &path, "--exec", "sh", "-c", script]);
-        zk.ok(&["create", &path]);
-        poll(LIMIT, || watcher.stdout().contains("runs").then_some(())).expect("the command");
+        let watcher = zk.start(&["watch", &format!("/{signal}"), "--exec", "sh", "-c", script]);
+        watcher.notes("watching");
+        zk.ok(&format!("create /{signal}"));
+        watcher.says("runs");
         watcher.signal(signal);
-        let ended = watcher.wait(LIMIT);
-        assert_eq!((ended.code(), ended.stdout.as_str()), (Some(0), "runs\nended\n"), "{ended:?}");
+        assert_eq!(watcher.ends(0).stdout, "runs\nended\n");
     }
-
-    let missing = start(&zk, &["watch", "/b", "--exec", "/no/such/program"]);
-    zk.ok(&["create", "/b"]);
-    let ended = missing.wait(LIMIT);
-    assert_eq!(ended.code(), Some(127), "{ended:?}");
-    assert!(ended.stderr.contains("/no/such/program"), "{ended:?}");
-}
-
-/// Starts a watcher and waits until it reports that it watches.
-fn start(zk: &Zk, arguments: &[&str]) -> Running {
-    let watcher = zk.start(arguments);
-    poll(LIMIT, || watcher.stderr().contains("watching").then_some(())).expect("not watching");
-    watcher
+    let missing = watching(&zk, "watch /b --exec /no/such/program");
+    zk.ok("create /b");
+    missing.notes("/no/such/program");
+    missing.ends(127);
 }

@@ -26,21 +26,10 @@ pub(crate) enum Hello {
 }
 
 impl Hello {
-    pub(crate) const BAD: [Self; 13] = [
-        Self::Bad(Answer::Silence),
-        Self::Bad(Answer::Close),
-        Self::Bad(Answer::Random),
-        Self::Bad(Answer::RandomFrame),
-        Self::Bad(Answer::Truncated),
-        Self::Bad(Answer::TruncatedAndClosed),
-        Self::Bad(Answer::LengthHuge),
-        Self::Bad(Answer::LengthNegative),
-        Self::Bad(Answer::LengthZero),
-        Self::Bad(Answer::LargestFrames),
-        Self::Bad(Answer::Zeros),
-        Self::PasswordLength,
-        Self::Refusal,
-    ];
+    pub(crate) fn bad() -> Vec<Self> {
+        let of_any_request = Answer::BAD[..Answer::OF_ANY_REQUEST].iter().copied();
+        of_any_request.map(Self::Bad).chain([Self::PasswordLength, Self::Refusal]).collect()
+    }
 }
 
 /// Answer to a request.
@@ -82,6 +71,8 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// The first of [`BAD`](Self::BAD), which a handshake may have as well.
+    const OF_ANY_REQUEST: usize = 11;
     pub(crate) const BAD: [Self; 18] = [
         Self::Silence,
         Self::Close,

@@ -6,7 +6,7 @@ use super::{Failure, cargo, step};
 ///
 /// A mutant counts as caught if a test of its crate fails, or one of zk-testing, whose tests run the whole
 /// client. cargo-mutants writes the mutants that no test caught to `target/mutants.out/missed.txt`.
-/// `tests/MUTANTS.md` lists the known ones, with the reasons.
+/// `tests/MUTANTS.md` counts the known ones, and lists those that a test might notice.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     let Some((_, tests)) = CRATES.into_iter().find(|(package, _)| *package == name) else {
         let all = CRATES.map(|(package, _)| package).join(", ");

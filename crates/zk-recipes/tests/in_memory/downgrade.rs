@@ -245,7 +245,7 @@ async fn read_node_that_is_neither_read_nor_found_ends_the_attempt() {
 }
 
 /// Since 5.5, Curator gives the read node the number of the write node. Before, it had a later number;
-/// `curator_read_write_locks` tests both.
+/// `curator/downgrades.rs` tests both.
 #[tokio::test(start_paused = true)]
 async fn writer_waits_for_a_downgrade_of_curator_5_5() {
     let (_server, [one, other]) = started().await;

@@ -74,7 +74,7 @@ impl Program {
         command.current_dir(&self.package);
         command.env("CARGO_MANIFEST_DIR", &self.package).env(IS_BUILT, "true");
         let name = self.name();
-        if name == MANY_THAT_WAIT {
+        if MANY_THAT_WAIT.contains(&name) {
             command.args(["--test-threads", "6"]);
         }
         command.env("ZK_WAITERS", WAITERS);
@@ -140,14 +140,14 @@ const WAITING: &str = "tests";
 /// Tests with sessions of 2 s that check that a lock is not lost too early.
 const ALONE: [&str; 2] = ["chaos_faults", "chaos_reproductions"];
 
-/// Program with more than two hundred short tests, which wait for other programs.
-const MANY_THAT_WAIT: &str = "cli_contract";
+/// Programs with many tests that wait for other programs, or for the end of sessions.
+const MANY_THAT_WAIT: [&str; 2] = ["cli_contract", "curator"];
 
 /// Waiters of the program `ten_thousand`: the work grows with the square.
 const WAITERS: &str = "2000";
 
 /// The programs that take the longest time.
-const LONG: [&str; 4] = [MANY_THAT_WAIT, "in_memory", "ten_thousand", "short"];
+const LONG: [&str; 5] = ["curator", "cli_contract", "in_memory", "ten_thousand", "short"];
 
 #[cfg(test)]
 mod tests {

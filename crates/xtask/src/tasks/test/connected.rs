@@ -97,7 +97,7 @@ mod tests {
     fn targets_are_split_by_use_of_shared_server() {
         let (chosen, left_out) = targets().unwrap();
         let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
-        for name in ["session_basics", "cli_contract", "semaphores"] {
+        for name in ["session_basics", "cli_contract", "curator"] {
             assert!(has(&chosen, name) && !has(&left_out, name), "{name}");
         }
         for name in ["ensemble", "hostile_peer", "dependency_budget"] {

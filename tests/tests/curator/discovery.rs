@@ -1,25 +1,15 @@
 //! Service discovery of ours beside Curator's `ServiceDiscovery`, on a real server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
-
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use zk_discovery::session::{Client, Config, CreateMode, SessionManager};
+use zk_discovery::session::{Client, CreateMode};
 use zk_discovery::{
     Discovery, Instances, NodeState, Registration, ServiceCache, ServiceInstance, ServiceType,
     UriSpec,
 };
-use zk_tests::{Curator, eventually, shared_zookeeper};
+use zk_tests::{Curator, LIMIT, eventually};
 
-/// After this time, the instances of a killed process are gone.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::{SHORT, address, sessions};
 
 /// A payload as Java writes it, with the class that a Java reader creates.
 const DETAILS: &str = r#"{"@class":"CuratorDiscovery$Details","zone":"eu","weight":7}"#;
@@ -32,9 +22,8 @@ struct Peers {
 
 impl Peers {
     async fn new(base: &str) -> Option<Self> {
-        let address = shared_zookeeper()?.connect_string();
-        let mut curator =
-            Curator::with_program("CuratorDiscovery.java", &address, SESSION_TIMEOUT)?;
+        let address = address()?;
+        let mut curator = Curator::with_program("CuratorDiscovery.java", &address, SHORT)?;
         curator.ok("java", &format!("open {base}"));
         let discovery = Discovery::new(&sessions(&address).await, base).unwrap();
         Some(Self { address, curator, discovery })
@@ -54,11 +43,6 @@ impl Peers {
         });
         assert!(seen.await.is_some(), "Curator sees {:?}", self.curator.ok("java", "cached"));
     }
-}
-
-async fn sessions(address: &str) -> SessionManager {
-    let config = Config::new(address).unwrap().session_timeout(SESSION_TIMEOUT);
-    SessionManager::connect(config.connect_timeout(LIMIT)).await.unwrap()
 }
 
 fn ours(id: &str) -> ServiceInstance {
@@ -201,7 +185,7 @@ async fn id_of_a_killed_java_instance_is_ours_after_its_expiry() {
     let conflict = state.wait_for(|state| *state != NodeState::Pending).await.unwrap().clone();
     assert!(matches!(conflict, NodeState::Conflict { .. }), "{conflict}");
     expect_ours(&cache, &["a=http://10.0.0.8:8081=us"]).await;
-    drop(peers.curator); // which kills the process
+    peers.curator.kill();
     registration.wait_until_registered(LIMIT).await.unwrap();
     expect_ours(&cache, &["a=http://10.0.0.7:8080=eu"]).await;
     registration.unregister().await.unwrap();

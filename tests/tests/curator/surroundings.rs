@@ -1,28 +1,15 @@
 //! Tests of shared locks in unusual places: below a namespace, under an access control list, among
 //! foreign nodes, on long paths, and in containers that are reaped.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
-
-use std::pin::Pin;
-use std::time::Duration;
-
 use zk_recipes::session::{Acl, Client, Config, CreateMode, ErrorCode, Perms};
 use zk_recipes::{LockError, LossReason, Mutex, Participant, RwLock, Semaphore};
-use zk_tests::{Curator, Settings, contenders, eventually, open, shared_zookeeper, zookeeper_with};
+use zk_tests::lock_spec::LockSpec;
+use zk_tests::{
+    Curator, LIMIT, Settings, contenders, eventually, open, shared_zookeeper, zookeeper_with,
+};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
-const LIMIT: Duration = Duration::from_secs(30);
-
-async fn both() -> Option<(String, Client, Curator)> {
-    let address = shared_zookeeper()?.connect_string();
-    let curator = Curator::start(&address)?;
-    let client = open(&address).await;
-    Some((address, client, curator))
-}
+use crate::script::{acquire, play};
+use crate::{LONG, address, both};
 
 fn paths(participants: Vec<Participant>) -> Vec<String> {
     participants.into_iter().map(|participant| participant.path).collect()
@@ -36,8 +23,9 @@ fn acquires(client: &Client, path: &str) -> tokio::task::JoinHandle<zk_recipes::
 /// Curator's namespace is our chroot, and neither client has it in its paths.
 #[tokio::test(flavor = "multi_thread")]
 async fn curators_namespace_equals_our_chroot() {
-    let Some((address, root, _)) = both().await else { return };
-    let Some(mut curator) = Curator::with_options(&address, TIMEOUT, &["namespace=team"]) else {
+    let Some(address) = address() else { return };
+    let root = open(&address).await;
+    let Some(mut curator) = Curator::start(&address, LONG, &["namespace=team"]) else {
         return;
     };
     curator.ok("a", "acquire mutex /deep/lock 0 0 -1");
@@ -78,11 +66,12 @@ async fn curators_namespace_equals_our_chroot() {
 /// No operation of Curator's here needs a permission for other users.
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_with_acl_admits_only_clients_with_credentials() {
-    let Some((address, stranger, mut strange)) = both().await else { return };
+    let Some((stranger, mut strange)) = both().await else { return };
+    let address = address().unwrap();
     let options = &["digest=team:secret"];
-    let Some(mut curator) = Curator::with_options(&address, TIMEOUT, options) else { return };
+    let Some(mut curator) = Curator::start(&address, LONG, options) else { return };
     let config = Config::new(&address).unwrap().auth("digest", "team:secret");
-    let client = config.session_timeout(TIMEOUT).connect().await.unwrap();
+    let client = config.session_timeout(LONG).connect().await.unwrap();
     let list = vec![Acl::digest(Perms::ALL, "team", "secret")];
 
     // Curator creates the first path, and we create the second.
@@ -141,7 +130,7 @@ async fn lock_with_acl_admits_only_clients_with_credentials() {
 /// only if it could be a contender's.
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_nodes_block_only_if_they_could_be_contenders() {
-    let Some((_, client, mut curator)) = both().await else { return };
+    let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/surroundings/foreign";
     let mutex = Mutex::new(&client, PATH).unwrap();
     drop(mutex.acquire().await.unwrap());
@@ -157,10 +146,10 @@ async fn foreign_nodes_block_only_if_they_could_be_contenders() {
     }
     let count = behind.len();
     for _ in 0..2 {
-        curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
+        curator.ok("a", &acquire("mutex", PATH, -1));
         let waiting = acquires(&client, PATH);
         contenders(&client, PATH, count + 2).await;
-        curator.tell("b", &format!("acquire mutex {PATH} 0 0 -1"));
+        curator.tell("b", &acquire("mutex", PATH, -1));
         contenders(&client, PATH, count + 3).await;
         assert!(!waiting.is_finished());
         curator.ok("a", "release");
@@ -172,7 +161,7 @@ async fn foreign_nodes_block_only_if_they_could_be_contenders() {
     // A node with the lock name may be a contender, so both clients wait for it.
     let old_style = format!("{PATH}/lock-0000000000");
     client.create(&old_style, b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    assert_eq!(curator.ask("a", &acquire("mutex", PATH, 100)), ["timeout"]);
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let waiting = acquires(&client, PATH);
     contenders(&client, PATH, count + 2).await;
@@ -181,42 +170,28 @@ async fn foreign_nodes_block_only_if_they_could_be_contenders() {
 
     let ahead = format!("{PATH}/0");
     client.create(&ahead, b"", CreateMode::Persistent).await.unwrap();
-    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    assert_eq!(curator.ask("a", &acquire("mutex", PATH, 100)), ["timeout"]);
     let guard = mutex.try_acquire().await.unwrap().expect("no contender has that name");
     client.delete(&ahead, None).await.unwrap();
-    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    assert_eq!(curator.ask("a", &acquire("mutex", PATH, 100)), ["timeout"]);
     guard.release().await.unwrap();
-    curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
+    curator.ok("a", &acquire("mutex", PATH, -1));
 }
 
 /// An operator deletes all nodes below the lock, and the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_requeue_when_lock_path_is_deleted() {
-    let Some((_, client, mut curator)) = both().await else { return };
+    let Some((client, mut curator)) = both().await else { return };
     for kind in ["mutex", "write"] {
         let path = format!("/surroundings/deleted-{kind}");
-        let sides = RwLock::new(&client, &path).unwrap();
-        let mutex = Mutex::new(&client, &path).unwrap();
-        // Each future keeps its guard while it waits for the loss.
-        let lost: Pin<Box<dyn Future<Output = LossReason> + Send>> = match kind {
-            "mutex" => {
-                let guard = mutex.acquire().await.unwrap();
-                Box::pin(async move { guard.lost().await })
-            }
-            _ => {
-                let guard = sides.write().acquire().await.unwrap();
-                Box::pin(async move { guard.lost().await })
-            }
-        };
-        curator.tell("a", &format!("acquire {kind} {path} 0 0 -1"));
+        let lock = LockSpec::new(kind, &path);
+        let guard = lock.acquire(&client).await.unwrap();
+        curator.tell("a", &acquire(kind, &path, -1));
         contenders(&client, &path, 2).await;
-        let visit = async move || match kind {
-            "mutex" => mutex.acquire().await?.release().await,
-            _ => sides.write().acquire().await?.release().await,
-        };
+        let waiter = client.clone();
         let waiting = tokio::spawn(async move {
             loop {
-                match visit().await {
+                match lock.acquire(&waiter).await.unwrap().release_boxed().await {
                     // The deletion of the nodes ahead granted the lock, and then the waiter finds
                     // its own node deleted as well.
                     Err(LockError::Lost(LossReason::NodeDeleted)) => {}
@@ -231,7 +206,7 @@ async fn waiters_requeue_when_lock_path_is_deleted() {
             multi = multi.delete(&format!("{path}/{node}"), None);
         }
         multi.delete(&path, None).send().await.unwrap();
-        assert_eq!(lost.await, LossReason::NodeDeleted);
+        assert_eq!(guard.lost_boxed().await, LossReason::NodeDeleted);
         assert_eq!(curator.answer("a"), ["ok"], "{kind}");
         curator.ok("a", "release");
         waiting.await.unwrap().unwrap();
@@ -239,58 +214,16 @@ async fn waiters_requeue_when_lock_path_is_deleted() {
     }
 }
 
-/// The server removes the empty path, and sequence numbers start again.
-#[tokio::test(flavor = "multi_thread")]
-async fn reaped_path_is_recreated_by_either_client() {
-    let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(50)) else { return };
-    let Some(mut curator) = Curator::start(&zk.connect_string()) else { return };
-    let client = open(&zk.connect_string()).await;
-    const PATH: &str = "/reaped/lock";
-    let mutex = Mutex::new(&client, PATH).unwrap();
-    let semaphore = Semaphore::new(&client, "/reaped/s", 1).unwrap();
-    let mut last = 0;
-    for round in 0..4 {
-        let (theirs, number) = (round % 2 == 0, "0000000000");
-        if theirs {
-            curator.ok("a", &format!("acquire mutex {PATH} 0 0 -1"));
-            curator.ok("s", "acquire semaphore /reaped/s 1 1 -1");
-            let listed = mutex.participants().await.unwrap();
-            assert!(listed[0].path.ends_with(number), "{listed:?}");
-            let waiting = acquires(&client, PATH);
-            contenders(&client, PATH, 2).await;
-            curator.ok("a", "release");
-            curator.ok("s", "release");
-            let guard = waiting.await.unwrap();
-            assert!(guard.token().unwrap().czxid() > last);
-            last = guard.token().unwrap().czxid();
-        } else {
-            let guard = mutex.acquire().await.unwrap();
-            let lease = semaphore.acquire().await.unwrap();
-            assert!(guard.node().ends_with(number), "{}", guard.node());
-            assert!(guard.token().unwrap().czxid() > last);
-            last = guard.token().unwrap().czxid();
-            curator.tell("a", &format!("acquire mutex {PATH} 0 0 -1"));
-            contenders(&client, PATH, 2).await;
-            guard.release().await.unwrap();
-            lease.release().await.unwrap();
-            assert_eq!(curator.answer("a"), ["ok"]);
-            curator.ok("a", "release");
-        }
-        let gone = async || client.exists("/reaped").await.unwrap().is_none().then_some(());
-        eventually(LIMIT, gone).await.unwrap_or_else(|| panic!("round {round}: it is still there"));
-    }
-}
-
 /// Both clients use the lock while the server keeps checking for empty containers.
 #[tokio::test(flavor = "multi_thread")]
 async fn mixed_clients_alternate_while_path_is_reaped() {
     let Some(zk) = zookeeper_with(&Settings::default().container_check_ms(1)) else { return };
-    let Some(mut curator) = Curator::start(&zk.connect_string()) else { return };
+    let Some(mut curator) = Curator::start(&zk.connect_string(), LONG, &[]) else { return };
     let client = open(&zk.connect_string()).await;
     let mut reaped = 0;
     let mutex = Mutex::new(&client, "/between/lock").unwrap();
     let mut last = 0;
-    for _ in 0..40 {
+    for round in 1..=40 {
         let guard = mutex.acquire().await.unwrap();
         reaped += usize::from(guard.node().ends_with("0000000000"));
         assert!(guard.token().unwrap().czxid() > last);
@@ -300,35 +233,33 @@ async fn mixed_clients_alternate_while_path_is_reaped() {
         guard.release().await.unwrap();
         assert_eq!(curator.answer("a"), ["ok"]);
         curator.ok("a", "release");
+        if round % 10 == 0 {
+            let is_gone = async || client.exists("/between").await.unwrap().is_none().then_some(());
+            eventually(LIMIT, is_gone).await.expect("it is still there");
+        }
     }
-    assert!(reaped > 0);
+    assert!(reaped >= 4, "{reaped}");
 }
 
 /// Paths with many levels, with a name of 4,000 characters, and with names like those of lock nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_paths_and_odd_names_work_across_clients() {
-    let Some((_, client, mut curator)) = both().await else { return };
     let deep = format!("/surroundings{}", "/level".repeat(60));
     let long = format!("/surroundings/{}", "n".repeat(4_000));
     let locks = ["/lock-", "/lock-0000000001", "/_c_", "/__READ__0000000000", "/.a", "/a.."];
     let odd = locks.map(|name| format!("/surroundings{name}"));
+    let script =
+        "rust.r acquires mutex; java.a queues mutex; mutex lists 2; rust.r releases; java.a gets
+        rust.r misses mutex; java.a releases";
     for path in [&[deep, long][..], &odd].concat() {
-        let guard = Mutex::new(&client, &path).unwrap().acquire().await.unwrap();
-        curator.tell("a", &format!("acquire mutex {path} 0 0 -1"));
-        contenders(&client, &path, 2).await;
-        let listed = paths(Mutex::new(&client, &path).unwrap().participants().await.unwrap());
-        assert_eq!(curator.ok("b", &format!("participants mutex {path}")), listed, "{path}");
-        guard.release().await.unwrap();
-        assert_eq!(curator.answer("a"), ["ok"], "{path}");
-        assert!(Mutex::new(&client, &path).unwrap().try_acquire().await.unwrap().is_none());
-        curator.ok("a", "release");
+        play(&path, script).await;
     }
 }
 
 /// Curator's revocable locks have empty data. The data of another client's node may be null.
 #[tokio::test(flavor = "multi_thread")]
 async fn contender_with_empty_or_null_data_is_waited_for() {
-    let Some((_, client, mut curator)) = both().await else { return };
+    let Some((client, mut curator)) = both().await else { return };
     const PATH: &str = "/surroundings/no-data";
     let lock = Mutex::new(&client, PATH).unwrap();
     curator.ok("a", &format!("acquire-revocable mutex {PATH}"));
@@ -348,7 +279,7 @@ async fn contender_with_empty_or_null_data_is_waited_for() {
         [b""]
     );
     assert!(lock.try_acquire().await.unwrap().is_none());
-    assert_eq!(curator.ask("a", &format!("acquire mutex {PATH} 0 0 100")), ["timeout"]);
+    assert_eq!(curator.ask("a", &acquire("mutex", PATH, 100)), ["timeout"]);
     let waiting = acquires(&client, PATH);
     contenders(&client, PATH, 2).await;
     assert!(zk_recipes::revoke(&client, &null).await.unwrap());

@@ -1,23 +1,14 @@
 //! A cache of ours beside a `CuratorCache`, over the same tree on a real server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
-
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use zk_coordination::session::{
-    Acl, Client, Config, CreateMode, ParentMode, Perms, SessionManager, Zxid,
-};
+use zk_coordination::session::{Acl, Client, CreateMode, ParentMode, Perms, Zxid};
 use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::{Cut, FaultProxy, Rng};
-use zk_tests::{Curator, eventually, shared_zookeeper};
+use zk_tests::{Curator, LIMIT, eventually, shared_zookeeper};
 
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::{LONG, sessions};
+
 /// Changes of each side in one round.
 const CHANGES: u32 = 200;
 
@@ -39,9 +30,9 @@ async fn cache_behind_broken_connections_ends_with_the_same_nodes() {
 async fn cache_follows_a_java_process_that_is_killed() {
     let Some(zookeeper) = shared_zookeeper() else { return };
     let (address, root) = (zookeeper.connect_string(), "/interop/killed-caches");
-    let start = || Curator::with_program("CuratorCaches.java", &address, SESSION_TIMEOUT);
+    let start = || Curator::with_program("CuratorCaches.java", &address, LONG);
     let Some(mut killed) = start() else { return };
-    let sessions = SessionManager::connect(Config::new(&address).unwrap()).await.unwrap();
+    let sessions = sessions(&address).await;
     sessions.client().ensure_path(root, ParentMode::Persistent).await.unwrap();
     let cache = Cache::tree(&sessions, root).open().await.unwrap();
     let mut changes = cache.changes();
@@ -50,7 +41,7 @@ async fn cache_follows_a_java_process_that_is_killed() {
     for _ in 0..20 {
         changes.next().await.unwrap();
     }
-    drop(killed); // which kills the process
+    killed.kill();
     let mut next = start().unwrap();
     next.ok("java", &format!("open {root}"));
     let same = eventually(LIMIT, async || {
@@ -66,7 +57,7 @@ async fn hidden_node_leaves_our_cache_after_its_deletion() {
     let Some(zookeeper) = shared_zookeeper() else { return };
     let root = "/interop/hidden-caches";
     let address = zookeeper.connect_string();
-    let sessions = SessionManager::connect(Config::new(&address).unwrap()).await.unwrap();
+    let sessions = sessions(&address).await;
     let client = sessions.client();
     for name in ["deleted", "shown"] {
         let path = format!("{root}/{name}");
@@ -96,8 +87,7 @@ async fn hidden_node_leaves_our_cache_after_its_deletion() {
 async fn run(root: &str, cuts: usize) {
     let Some(zookeeper) = shared_zookeeper() else { return };
     let address = zookeeper.connect_string();
-    let Some(mut curator) = Curator::with_program("CuratorCaches.java", &address, SESSION_TIMEOUT)
-    else {
+    let Some(mut curator) = Curator::with_program("CuratorCaches.java", &address, LONG) else {
         return;
     };
     let client = Client::connect(&address).await.unwrap();
@@ -105,8 +95,7 @@ async fn run(root: &str, cuts: usize) {
     change(&client, root, 1).await;
     curator.ok("java", &format!("open {root}"));
     let proxy = FaultProxy::in_front_of(zookeeper.address()).await.unwrap();
-    let config = Config::new(&zookeeper.connect_string_through(proxy.address())).unwrap();
-    let sessions = SessionManager::connect(config).await.unwrap();
+    let sessions = sessions(&zookeeper.connect_string_through(proxy.address())).await;
     let cache = Cache::tree(&sessions, root).changes_kept(64 * 1024).open().await.unwrap();
     let mut changes = cache.changes();
     let mut replayed = nodes(&cache);

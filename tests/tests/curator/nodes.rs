@@ -1,21 +1,12 @@
 //! Persistent nodes and group members of ours beside Curator's, on a real server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
-
 use std::time::Duration;
 
-use zk_coordination::session::{Client, Config, SessionId, SessionManager};
+use zk_coordination::session::{Client, SessionId, SessionManager};
 use zk_coordination::{Group, GroupMember, NodeMode, NodeState, PersistentNode};
-use zk_tests::{Curator, Settings, eventually, shared_zookeeper, zookeeper_with};
+use zk_tests::{Curator, LIMIT, Settings, eventually, zookeeper_with};
 
-/// After this time, the node of a killed process is gone.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::{SHORT, address, sessions};
 
 struct Peers {
     address: String,
@@ -25,11 +16,11 @@ struct Peers {
 
 impl Peers {
     async fn new() -> Option<Self> {
-        Self::at(shared_zookeeper()?.connect_string()).await
+        Self::at(address()?).await
     }
 
     async fn at(address: String) -> Option<Self> {
-        let curator = Curator::with_program("CuratorNodes.java", &address, SESSION_TIMEOUT)?;
+        let curator = Curator::with_program("CuratorNodes.java", &address, SHORT)?;
         let sessions = sessions(&address).await;
         Some(Self { address, curator, sessions })
     }
@@ -41,11 +32,6 @@ impl Peers {
         });
         assert!(seen.await.is_some(), "Curator sees {:?}", self.curator.ok(actor, "members"));
     }
-}
-
-async fn sessions(address: &str) -> SessionManager {
-    let config = Config::new(address).unwrap().session_timeout(SESSION_TIMEOUT);
-    SessionManager::connect(config.connect_timeout(LIMIT)).await.unwrap()
 }
 
 fn listed(group: &Group) -> Vec<String> {
@@ -100,7 +86,7 @@ async fn id_of_a_java_member_is_ours_after_its_process_is_killed() {
     let conflict = state.wait_for(|state| *state != NodeState::Pending).await.unwrap().clone();
     assert!(matches!(conflict, NodeState::Conflict { .. }), "{conflict}");
     expect_ours(&mut group, &["a=theirs"]).await;
-    drop(peers.curator); // which kills the process
+    peers.curator.kill();
     ours.wait_until_present(LIMIT).await.unwrap();
     expect_ours(&mut group, &["a=ours"]).await;
     ours.leave().await.unwrap();
@@ -182,7 +168,7 @@ async fn shared_ttl_node_outlives_the_java_process() {
     let client = peers.sessions.client();
     let touched = eventually(LIMIT, async || client.exists("/ttl/kept/touch").await.unwrap());
     touched.await.expect("Curator's child");
-    drop(peers.curator); // which kills the process
+    peers.curator.kill();
     let expired = eventually(LIMIT, async || {
         client.exists("/ttl/kept/touch").await.unwrap().is_none().then_some(())
     });

@@ -1,113 +1,12 @@
-//! Tests of elections that an `Election` or `zk elect` shares with Java services that use Curator's
+//! Tests of elections that an `Election` shares with Java services that use Curator's
 //! `LeaderLatch` and `LeaderSelector`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
-
-use std::time::Duration;
-
 use tokio::runtime::{Builder, Runtime};
-use zk_recipes::session::{Config, PathError, SessionManager};
+use zk_recipes::session::{PathError, SessionManager};
 use zk_recipes::{Candidacy, Election};
-use zk_tests::{Curator, HOLD, Journal, Running, Zk, eventually, now, poll, shared_zookeeper};
+use zk_tests::{Curator, LIMIT, eventually, now};
 
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// After this time, the candidate of a killed process is gone.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(5);
-
-struct Mixed {
-    zk: Zk,
-    curator: Curator,
-    path: &'static str,
-    journal: Journal,
-}
-
-impl Mixed {
-    fn new(path: &'static str) -> Option<Self> {
-        let address = shared_zookeeper()?.connect_string();
-        let curator = Curator::with_timeout(&address, SESSION_TIMEOUT)?;
-        let journal = Journal::new();
-        let zk = Zk::new(address).journal(&journal).session_timeout(SESSION_TIMEOUT);
-        Some(Self { zk, curator, path, journal })
-    }
-
-    /// Adds a candidate of ours, and waits until there are `count`.
-    fn ours(&self, name: &str, count: usize) -> Running {
-        let stands = self.zk.start(&["elect", self.path, "--name", name, "--", "sh", "-c", HOLD]);
-        self.expect(count);
-        stands
-    }
-
-    /// Adds a candidate of Curator's, and waits until there are `count`.
-    fn theirs(&mut self, name: &str, count: usize) {
-        self.curator.tell(name, &format!("acquire latch {} 0 0 -1", self.path));
-        self.expect(count);
-    }
-
-    fn expect(&self, count: usize) {
-        poll(LIMIT, || (self.candidates().len() == count).then_some(())).expect("a candidate");
-    }
-
-    /// Returns the ids of the candidates, the leader's first.
-    fn candidates(&self) -> Vec<String> {
-        let listed = self.zk.run(&["participants", self.path]).stdout;
-        listed.lines().filter_map(|line| Some(line.split_once('\t')?.1.to_owned())).collect()
-    }
-}
-
-/// Waits until our candidates have led so many times.
-fn expect_leaders(journal: &Journal, count: usize) {
-    poll(LIMIT, || (journal.entered().len() == count).then_some(())).expect("no leader");
-}
-
-#[test]
-fn mixed_candidates_lead_in_turn_and_list_alike() {
-    let Some(mut election) = Mixed::new("/interop/election-order") else { return };
-    let mut first = election.ours("first", 1);
-    expect_leaders(&election.journal, 1);
-    election.theirs("second", 2);
-    let mut third = election.ours("third", 3);
-    election.theirs("fourth", 4);
-    let candidates = election.candidates();
-    // Our nodes also have the address, the host and the process.
-    let names = candidates.iter().map(|id| id.rsplit(' ').next().unwrap());
-    assert_eq!(names.collect::<Vec<_>>(), ["first", "second", "third", "fourth"]);
-    let listed = format!("participants latch {}", election.path);
-    assert_eq!(election.curator.ok("observer", &listed).join(" "), candidates.join(" "));
-
-    first.end_input();
-    assert_eq!(first.wait(LIMIT).code(), Some(0));
-    assert_eq!(election.curator.answer("second"), ["ok"]);
-    assert_eq!(election.journal.entered().len(), 1, "the third leads beside the second");
-    election.curator.ok("second", "release");
-    expect_leaders(&election.journal, 2);
-    third.end_input();
-    assert_eq!(third.wait(LIMIT).code(), Some(0));
-    assert_eq!(election.curator.answer("fourth"), ["ok"]);
-    election.curator.ok("fourth", "release"); // whose node Curator deletes in the background
-    election.expect(0);
-}
-
-#[test]
-fn candidates_lead_after_a_killed_leader_of_the_other_kind() {
-    let Some(mut election) = Mixed::new("/interop/election-kills") else { return };
-    let killed = election.ours("killed", 1);
-    expect_leaders(&election.journal, 1);
-    election.theirs("java", 2);
-    killed.signal("KILL");
-    assert_eq!(election.curator.answer("java"), ["ok"], "after the session has expired");
-
-    let mut last = election.ours("last", 2);
-    let Mixed { curator, journal, .. } = election;
-    drop(curator); // which kills the process
-    expect_leaders(&journal, 2);
-    last.end_input();
-    assert_eq!(last.wait(LIMIT).code(), Some(0));
-}
+use crate::{SHORT, address, sessions};
 
 /// The nodes of an election, as Curator's classes and our constructors choose them.
 #[derive(Clone, Copy)]
@@ -129,16 +28,14 @@ struct Shared {
 
 impl Shared {
     fn new(nodes: Nodes, path: &'static str) -> Option<Self> {
-        let address = shared_zookeeper()?.connect_string();
-        let curator = Curator::with_timeout(&address, SESSION_TIMEOUT)?;
+        let address = address()?;
+        let curator = Curator::start(&address, SHORT, &[])?;
         Some(Self { nodes, path, address, curator })
     }
 
     /// Returns the handle of a candidate with a session of its own.
     async fn election(&self, id: &str) -> Election {
-        let config = Config::new(&self.address).unwrap().session_timeout(SESSION_TIMEOUT);
-        let sessions = SessionManager::connect(config).await.unwrap();
-        (self.nodes.ours)(&sessions, self.path, id.to_owned()).unwrap()
+        (self.nodes.ours)(&sessions(&self.address).await, self.path, id.to_owned()).unwrap()
     }
 
     /// Adds a candidate of ours, and waits until there are `count`.
@@ -234,7 +131,7 @@ fn leader_stops_before_the_next_one_leads(nodes: Nodes, path: &'static str, java
     let Shared { mut curator, .. } = election;
     match javas_end {
         JavasEnd::Resigns => drop(curator.ok("java", "release")),
-        JavasEnd::Killed => drop(curator),
+        JavasEnd::Killed => curator.kill(),
     }
     let next_token = awake.block_on(next.wait_to_lead()).unwrap().token().unwrap();
     assert!(next_token > token);

@@ -1,16 +1,17 @@
-//! The ensemble of the guide's page about secured ensembles.
+//! The commands of the guide's pages that create certificates and a secured ensemble.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fs::File;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use xtask::zookeeper::{Distribution, ensure_openssl};
 use zk_recipes::Mutex;
 use zk_recipes::session::{Config, DigestMd5};
+use zk_testing::{TestServer, TlsPort, TlsSettings};
 use zk_tests::{Scratch, WHO_AM_I, or_skip, release, shared_zookeeper};
 use zk_tls::Tls;
 
@@ -21,12 +22,8 @@ async fn secured_ensemble_of_the_guide_serves_its_clients() {
     let distribution = Distribution::shared().unwrap();
     let ports = Ports::choose();
     let scratch = Scratch::new();
-    let folder = scratch.path("guide");
-    std::fs::create_dir(&folder).unwrap();
-    let script = ports.replace(&block("cat > jaas.conf"));
-    let ran = Command::new("bash").args(["-ec", &script]).current_dir(&folder).output().unwrap();
-    assert!(ran.status.success(), "{ran:?}");
-    let folder = folder.join("secured");
+    let script = block("secured-ensembles.md", "```bash\n", "cat > jaas.conf");
+    let folder = run(&scratch, "bash", &ports.replace(&script)).join("secured");
     let _servers: Vec<Server> =
         (1..=3).map(|id| Server::start(distribution, &folder, id)).collect();
 
@@ -54,12 +51,38 @@ async fn secured_ensemble_of_the_guide_serves_its_clients() {
     }
 }
 
-/// Returns the block of the page that contains a text.
-fn block(with: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/secured-ensembles.md");
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_the_guide_serve_a_client() {
+    let Some(_) = or_skip(ensure_openssl()) else { return };
+    let scratch = Scratch::new();
+    let script = block("testing-your-service.md", "```sh\n", "openssl req");
+    let folder = run(&scratch, "sh", &script);
+    let file = |name: &str| folder.join("tests/certificates").join(name);
+    for name in ["server.pem", "next.pem"] {
+        let settings = TlsSettings::new(std::fs::read(file(name)).unwrap());
+        let port = TlsPort::listen(&TestServer::in_memory(), 0, &settings).await.unwrap();
+        let tls = Tls::builder().ca_file(file("ca.pem")).build().unwrap();
+        let config = Config::new(&port.address().to_string()).unwrap();
+        let client = config.connector(tls).connect().await.unwrap();
+        assert!(client.exists("/").await.unwrap().is_some(), "{name}");
+    }
+}
+
+/// Returns the block of a page that begins like this and contains a text.
+fn block(page: &str, begin: &str, with: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     let page = std::fs::read_to_string(page).unwrap();
-    let mut blocks = page.split("```bash\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut blocks = page.split(begin).skip(1).filter_map(|rest| rest.split("```").next());
     blocks.find(|block| block.contains(with)).unwrap().to_owned()
+}
+
+/// Runs a script in a new folder, and returns the folder.
+fn run(scratch: &Scratch, shell: &str, script: &str) -> PathBuf {
+    let folder = scratch.path("guide");
+    std::fs::create_dir(&folder).unwrap();
+    let ran = Command::new(shell).args(["-ec", script]).current_dir(&folder).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    folder
 }
 
 /// Ports that are free on this machine, for those of the page.

@@ -1,11 +1,5 @@
 //! Groups of our members and Curator's in a double barrier, on a real server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "helpers of tests, which clippy does not take for tests"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,22 +7,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zk_coordination::session::{Client, ParentMode};
 use zk_coordination::{BarrierError, DoubleBarrier, Entered};
-use zk_tests::{Curator, connect, eventually, shared_zookeeper};
+use zk_tests::{Curator, LIMIT, connect, eventually};
 
-/// After this time, the nodes of a killed process are gone.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::{SHORT, address, both_with};
+
 /// Far more groups than it takes to see every order of the random names.
 const GROUPS_MAX: usize = 1_000;
 
-fn peer() -> Option<Curator> {
-    let address = shared_zookeeper()?.connect_string();
-    Curator::with_program("CuratorCounters.java", &address, SESSION_TIMEOUT)
-}
-
-async fn ours() -> Client {
-    connect(&shared_zookeeper().unwrap().connect_string(), SESSION_TIMEOUT).await
-}
+const COUNTERS: &str = "CuratorCounters.java";
 
 /// A member that is inside or that leaves.
 enum Member {
@@ -187,8 +173,7 @@ fn order(size: usize, mut number: usize) -> Vec<usize> {
 /// The names are random, so groups are formed until each order of the kinds was seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mixed_groups_leave_together_in_every_order_by_name() {
-    let Some(mut curator) = peer() else { return };
-    let client = ours().await;
+    let Some((client, mut curator)) = both_with(COUNTERS).await else { return };
     let mut groups = 0;
     for size in 2_u32..=4 {
         // Each order of the kinds is a number whose bits are the members of ours.
@@ -218,11 +203,10 @@ async fn mixed_groups_leave_together_in_every_order_by_name() {
 /// they take the last node for the first one. They do not wait for ever, and ours still leave last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mixed_group_leaves_after_a_member_of_each_kind_died() {
-    let Some(mut curator) = peer() else { return };
-    let client = ours().await;
+    let Some((client, mut curator)) = both_with(COUNTERS).await else { return };
     for is_leaving in [false, true] {
-        let Some(mut killed) = peer() else { return };
-        let dying = ours().await;
+        let mut killed = Curator::with_program(COUNTERS, &address().unwrap(), SHORT).unwrap();
+        let dying = connect(&address().unwrap(), SHORT).await;
         let path = &format!("/interop/groups/killed-{is_leaving}");
         client.ensure_path(path, ParentMode::Containers).await.unwrap();
         let enter = format!("enter {path} 4 -1");
@@ -240,7 +224,7 @@ async fn mixed_group_leaves_after_a_member_of_each_kind_died() {
             assert!(!dead.leave_timeout(Duration::from_millis(100)).await.unwrap());
             let_events_arrive(&mut killed);
         }
-        drop(killed); // which kills the process
+        killed.kill();
         dying.detach(); // the session goes on without its process
         let leaving = tokio::spawn(async move { ours.leave().await });
         let dead_are_gone =
