@@ -8,7 +8,7 @@ use zk_coordination::session::Client;
 use zk_coordination::{BarrierError, Entered};
 use zk_testing::{Rng, TestServer};
 
-use crate::double_barrier::{barrier, children, entered, entering, leaving};
+use crate::double_barrier::{barrier, entered, entering, leaving, nodes};
 use crate::{T, client, settle};
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -105,7 +105,7 @@ impl Group {
             left.expect("a member waits for ever").unwrap().unwrap();
         }
         settle().await;
-        assert!(children(&self.server).iter().all(|name| name == "ready"));
+        assert!(nodes(&self.server).iter().all(|name| name == "ready"));
         let mut next = Vec::new();
         for number in 0..size {
             let client = client(&self.server, 100 + u128::from(number)).await;

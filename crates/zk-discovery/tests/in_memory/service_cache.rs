@@ -5,16 +5,14 @@ use zk_discovery::session::{Acl, CreateMode, Perms};
 use zk_discovery::{CacheStatus, Discovery, Instances, Rejection};
 use zk_testing::{Cut, TestServer};
 
-use crate::{BASE, T, client, discovery, poll_times, register, sessions, settle, web};
-
-fn ids(instances: &Instances) -> Vec<&str> {
-    instances.iter().map(|instance| instance.id()).collect()
-}
+use crate::{
+    BASE, T, client, cut_off, discovery, ids, pass, poll_times, process, register, register_all,
+    registered, sessions, settle, two_processes, web,
+};
 
 #[tokio::test(start_paused = true)]
 async fn cache_follows_registrations_and_updates() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let (server, ours, theirs) = two_processes().await;
     let cache = ours.cache("web").await.unwrap();
     let empty = cache.instances();
     assert!(empty.is_empty() && empty.rejected().is_empty());
@@ -33,26 +31,14 @@ async fn cache_follows_registrations_and_updates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unchanged_cache_returns_the_same_instances() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let _a = register(&discovery, web("a")).await;
-    let cache = discovery.cache("web").await.unwrap();
-    let first = cache.instances();
-    assert!(std::sync::Arc::ptr_eq(&first, &cache.instances()));
-    let waited = tokio::time::timeout(10 * T, cache.changed(&first)).await;
-    assert!(waited.is_err(), "{waited:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn changed_waits_after_each_dropped_future() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (server, _sessions, discovery) = process().await;
     let cache = discovery.cache("web").await.unwrap();
     let empty = cache.instances();
     for id in ["a", "b", "c"] {
         let before = cache.instances();
-        assert!(tokio::time::timeout(T, cache.changed(&before)).await.is_err());
+        assert!(std::sync::Arc::ptr_eq(&before, &cache.instances()));
+        assert!(tokio::time::timeout(10 * T, cache.changed(&before)).await.is_err());
         std::mem::forget(register(&discovery, web(id)).await);
         settle().await;
     }
@@ -61,9 +47,7 @@ async fn changed_waits_after_each_dropped_future() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_without_permission_are_reported() {
-    let server = TestServer::in_memory();
-    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
-    let _a = register(&discovery, web("a")).await;
+    let (_server, discovery, operator, _a) = registered().await;
     let secret = "/services/web/secret";
     operator.create(secret, b"", CreateMode::Persistent).await.unwrap();
     operator.set_acl(secret, &[Acl::world(Perms::ADMIN)], None).await.unwrap();
@@ -86,18 +70,14 @@ async fn names_lists_the_services() {
 
 #[tokio::test(start_paused = true)]
 async fn names_waits_for_the_next_session() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let (server, sessions, discovery) = process().await;
     let registration = register(&discovery, web("a")).await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
+    cut_off(&server);
     let names = {
         let discovery = discovery.clone();
         tokio::spawn(async move { discovery.names().await })
     };
-    // reason: virtual time, in which the session expires
-    tokio::time::sleep(3 * T).await;
+    pass(3 * T).await; // in which the session expires
     server.accept_connects(0);
     assert_eq!(names.await.unwrap().unwrap(), ["web"]);
     drop(registration);
@@ -105,13 +85,11 @@ async fn names_waits_for_the_next_session() {
 
 #[tokio::test(start_paused = true)]
 async fn cache_keeps_its_instances_during_an_outage() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let (server, ours, theirs) = two_processes().await;
     let cache = ours.cache("web").await.unwrap();
     let _a = register(&theirs, web("a")).await;
     settle().await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
+    cut_off(&server);
     settle().await;
     assert_eq!(ids(&cache.instances()), ["a"]);
     assert_eq!(cache.cache().status(), CacheStatus::Stale);
@@ -123,13 +101,9 @@ async fn cache_keeps_its_instances_during_an_outage() {
 /// The server reports neither the changed access control list nor the deletion.
 #[tokio::test(start_paused = true)]
 async fn hidden_instance_goes_after_its_deletion() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let (server, ours, theirs) = two_processes().await;
     let cache = ours.cache("web").await.unwrap();
-    let mut registrations = Vec::new();
-    for id in ["a", "b", "c"] {
-        registrations.push(register(&theirs, web(id)).await);
-    }
+    let mut registrations = register_all(&theirs, ["a", "b", "c"]).await;
     settle().await;
     let writer = client(&server, 3).await;
     let hidden = [Acl::world(Perms::WRITE | Perms::ADMIN)];
@@ -138,8 +112,7 @@ async fn hidden_instance_goes_after_its_deletion() {
         writer.set_acl(&path, &hidden, None).await.unwrap();
     }
     registrations.remove(0).unregister().await.unwrap();
-    // reason: the cache checks its nodes in virtual time
-    tokio::time::sleep(CHECK_PAUSE * 2).await;
+    pass(CHECK_PAUSE * 2).await; // the cache checks its nodes in virtual time
     let instances = cache.instances();
     assert_eq!(ids(&instances), ["c"]);
     let path = "/services/web/b".to_owned();
@@ -149,8 +122,7 @@ async fn hidden_instance_goes_after_its_deletion() {
 
 #[tokio::test(start_paused = true)]
 async fn readers_write_nothing_and_leave_no_watch() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let (server, ours, theirs) = two_processes().await;
     for is_registered in [false, true] {
         let registration =
             if is_registered { Some(register(&theirs, web("a")).await) } else { None };
@@ -159,8 +131,7 @@ async fn readers_write_nothing_and_leave_no_watch() {
             drop(poll_times(polls, ours.cache("web")).await);
             drop(poll_times(polls, ours.names()).await);
             drop(poll_times(polls, ours.provider("web")).await);
-            // reason: the session removes watches a moment after they are dropped
-            tokio::time::sleep(T / 10).await;
+            pass(T / 10).await; // the session removes watches a moment after they are dropped
             let after = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
             assert_eq!(after, (zxid, watches), "after {polls} polls");
         }
@@ -187,8 +158,7 @@ async fn dropped_names_and_instances_have_no_effect() {
             completed.0 += usize::from(names.is_some());
             completed.1 += usize::from(found.is_some());
             for _ in 0..2 {
-                // reason: the session removes watches a moment after they are dropped
-                tokio::time::sleep(T / 10).await;
+                pass(T / 10).await; // the session removes watches a moment after they are dropped
                 let (zxid, watches) =
                     server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
                 assert_eq!(watches, before.1, "{is_expired}, {polls} polls");
@@ -207,9 +177,7 @@ async fn dropped_names_and_instances_have_no_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn stopped_cache_is_an_error_of_changed() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let (server, sessions, discovery) = process().await;
     let cache = discovery.cache("web").await.unwrap();
     sessions.close().await;
     for _ in 0..2 {
@@ -222,9 +190,7 @@ async fn stopped_cache_is_an_error_of_changed() {
 /// The numbers are those of the documentation.
 #[tokio::test(start_paused = true)]
 async fn costs_are_as_documented() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let (server, sessions, discovery) = process().await;
     let _first = register(&discovery, web("first")).await; // creates the parents
     let requests = || sessions.client().stats().frames_sent;
 
@@ -237,10 +203,7 @@ async fn costs_are_as_documented() {
     assert_eq!(requests() - before, 8);
 
     let theirs = crate::discovery(&server, 2).await;
-    let mut others = Vec::new();
-    for n in 0..127 {
-        others.push(register(&theirs, web(&n.to_string())).await);
-    }
+    let others = register_all(&theirs, 0..127).await;
     let before = requests();
     let provider = discovery.provider("web").await.unwrap();
     let opened = requests() - before;
