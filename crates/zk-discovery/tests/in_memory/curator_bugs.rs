@@ -1,10 +1,8 @@
 //! Faults of Curator's `ServiceDiscovery` that this crate does not have.
 
-use std::time::Duration;
-
 use zk_discovery::session::{Config, CreateMode, SessionManager};
-use zk_discovery::{Discovery, Instances, Rejection};
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_discovery::{Discovery, Rejection};
+use zk_testing::{Cut, SessionId, TestServer};
 
 use crate::{
     BASE, MS, T, client, config, cut_off, data, discovery, ids, pass, process, register,
@@ -94,7 +92,7 @@ async fn curator_175_program_may_start_before_the_ensemble() {
 #[tokio::test(start_paused = true)]
 async fn curator_320_reconnect_writes_nothing() {
     let (server, sessions, ours) = process().await;
-    let registrations = register_all(&ours, 0..20).await;
+    let _registrations = register_all(&ours, 0..20).await;
     let cache = discovery(&server, 2).await.cache("web").await.unwrap();
     let before = cache.instances();
     assert_eq!(before.len(), 20);
@@ -127,7 +125,7 @@ async fn curator_617_unregister_can_be_repeated_after_a_loss() {
 #[tokio::test(start_paused = true)]
 async fn curator_705_opened_cache_has_all_instances() {
     let (server, ours, theirs) = two_processes().await;
-    let registrations = register_all(&theirs, 0..300).await;
+    let _registrations = register_all(&theirs, 0..300).await;
     server.on_any_request().always().delay(10 * MS);
     assert_eq!(ours.cache("web").await.unwrap().instances().len(), 300);
     assert_eq!(ours.provider("web").await.unwrap().instances().len(), 300);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_discovery::limits::{DOWN_ERRORS_MAX, DOWN_TIME};
 use zk_discovery::{
@@ -15,7 +14,7 @@ use crate::{MS, T, discovery, pass, process, register, register_all, settle, web
 /// A provider of some instances.
 async fn provider_of(ids: &[&str]) -> (Provider, Vec<Registration>, TestServer) {
     let (server, _sessions, discovery) = process().await;
-    let mut registrations = register_all(&discovery, ids).await;
+    let registrations = register_all(&discovery, ids).await;
     (discovery.provider("web").await.unwrap(), registrations, server)
 }
 

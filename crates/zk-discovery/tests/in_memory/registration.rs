@@ -1,12 +1,10 @@
 //! Registrations: creation, updates, conflicts, loss and the end.
 
-use std::time::Duration;
-
 use zk_discovery::session::{
     Acl, CreateMode, ErrorCode, ErrorKind, OPEN_ACL_UNSAFE, Perms, RetryOn,
 };
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_testing::{Op, SessionId, TestServer};
 
 use crate::{
     BASE, MS, T, client, cut_off, data, discovery, pass, poll_times, process, register, registered,
@@ -74,7 +72,7 @@ async fn too_large_update_keeps_the_registered_instance() {
 
 #[tokio::test(start_paused = true)]
 async fn sequential_instances_may_have_one_id() {
-    let (server, _sessions, discovery) = process().await;
+    let (_server, _sessions, discovery) = process().await;
     let instance = web("a").with_service_type(ServiceType::DynamicSequential);
     let _first = register(&discovery, instance.clone()).await;
     let _second = register(&discovery, instance).await;
@@ -168,7 +166,7 @@ async fn dropped_registration_is_unregistered() {
 
 #[tokio::test(start_paused = true)]
 async fn unregistered_instance_rejects_updates_and_waits() {
-    let (server, _discovery, _, registration) = registered().await;
+    let (_server, discovery, _, registration) = registered().await;
     registration.unregister().await.unwrap();
     registration.unregister().await.unwrap();
     let updated = registration.update(web("a")).await.unwrap_err();

@@ -2,8 +2,8 @@
 
 use zk_coordination::limits::CHECK_PAUSE;
 use zk_discovery::session::{Acl, CreateMode, Perms};
-use zk_discovery::{CacheStatus, Discovery, Instances, Rejection};
-use zk_testing::{Cut, TestServer};
+use zk_discovery::{CacheStatus, Discovery, Rejection};
+use zk_testing::TestServer;
 
 use crate::{
     BASE, T, client, cut_off, discovery, ids, pass, poll_times, process, register, register_all,
@@ -12,7 +12,7 @@ use crate::{
 
 #[tokio::test(start_paused = true)]
 async fn cache_follows_registrations_and_updates() {
-    let (server, ours, theirs) = two_processes().await;
+    let (_server, ours, theirs) = two_processes().await;
     let cache = ours.cache("web").await.unwrap();
     let empty = cache.instances();
     assert!(empty.is_empty() && empty.rejected().is_empty());
@@ -32,7 +32,7 @@ async fn cache_follows_registrations_and_updates() {
 
 #[tokio::test(start_paused = true)]
 async fn changed_waits_after_each_dropped_future() {
-    let (server, _sessions, discovery) = process().await;
+    let (_server, _sessions, discovery) = process().await;
     let cache = discovery.cache("web").await.unwrap();
     let empty = cache.instances();
     for id in ["a", "b", "c"] {
@@ -70,7 +70,7 @@ async fn names_lists_the_services() {
 
 #[tokio::test(start_paused = true)]
 async fn names_waits_for_the_next_session() {
-    let (server, sessions, discovery) = process().await;
+    let (server, _sessions, discovery) = process().await;
     let registration = register(&discovery, web("a")).await;
     cut_off(&server);
     let names = {
@@ -177,7 +177,7 @@ async fn dropped_names_and_instances_have_no_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn stopped_cache_is_an_error_of_changed() {
-    let (server, sessions, discovery) = process().await;
+    let (_server, sessions, discovery) = process().await;
     let cache = discovery.cache("web").await.unwrap();
     sessions.close().await;
     for _ in 0..2 {
