@@ -145,28 +145,27 @@ async fn errors_are_decided_after_the_server_has_caught_up() {
     let overflow = AtomicError::Overflow { path: "/c".to_owned() };
     let corrupted = AtomicError::Corrupted { path: "/c".to_owned(), len: 3, expected: 8 };
     for (old, error) in [(&i64::MAX.to_be_bytes()[..], overflow), (b"abc", corrupted)] {
-        let server = TestServer::ensemble(3);
-        let [one] = more_clients(&server, 1).await;
-        one.create("/c", old, CreateMode::Persistent).await.unwrap();
-        settle().await;
-        for follower in [1, 2] {
-            server.lag(follower, 2 * SECOND);
+        for (id, sum) in [(Some("order-1"), 4), (Some("order-2"), 8), (None, 8)] {
+            let server = TestServer::ensemble(3);
+            let [one] = more_clients(&server, 1).await;
+            one.create("/c", old, CreateMode::Persistent).await.unwrap();
+            settle().await;
+            for follower in [1, 2] {
+                server.lag(follower, 2 * SECOND);
+            }
+            server.refuse_connects(0);
+            let (first, other) = (long(&one), long(&client_of_all(&server, 3).await));
+            first.set(0).await.unwrap();
+            assert_eq!(first.add_once("order-1", 4).await.unwrap(), 4);
+            let added = match id {
+                Some(id) => other.add_once(id, 4).await,
+                None => other.add(4).await,
+            };
+            assert_eq!(added, Ok(sum), "{id:?}");
+            one.set_data("/c", old, None).await.unwrap();
+            assert_eq!(other.add_once("order-3", 4).await, Err(error.clone()));
+            assert_eq!(other.add(4).await, Err(error.clone()));
+            assert_eq!(error.outcome(), Outcome::NotApplied);
         }
-        server.refuse_connects(0);
-        let mut others = Vec::new();
-        for seed in 3..7 {
-            others.push(long(&client_of_all(&server, seed).await));
-        }
-        let first = long(&one);
-        first.set(0).await.unwrap();
-        assert_eq!(first.add_once("order-1", 4).await.unwrap(), 4);
-        assert_eq!(others[0].add_once("order-1", 4).await.unwrap(), 4, "it was applied");
-        assert_eq!(others[1].add_once("order-2", 4).await.unwrap(), 8, "it can be applied");
-        assert_eq!(others[2].add(4).await.unwrap(), 12);
-        assert!(others[3].compare_and_set(12, 1).await.unwrap());
-        one.set_data("/c", old, None).await.unwrap();
-        assert_eq!(others[0].add_once("order-3", 4).await, Err(error.clone()));
-        assert_eq!(others[1].add(4).await, Err(error.clone()));
-        assert_eq!(error.outcome(), Outcome::NotApplied);
     }
 }

@@ -4,6 +4,7 @@ mod contents;
 mod curator_bugs;
 mod hidden;
 mod lost_requests;
+mod random;
 mod staleness;
 mod subscribers;
 mod value;
