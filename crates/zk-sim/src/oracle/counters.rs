@@ -11,6 +11,7 @@ use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
+use crate::ensure::ensure;
 
 /// Path of the counter.
 pub(crate) const COUNTER_PATH: &str = "/counters/orders";
@@ -121,9 +122,9 @@ impl Counters {
         applied: (i64, SessionId),
     ) -> Result<(), String> {
         let Some(operation) = self.once.get_mut(id) else { return Err(format!("unknown id {id}")) };
-        if operation.delta != delta || operation.calls == 0 {
-            return Err(format!("{id} added {delta}: {operation:?}"));
-        }
+        ensure(operation.delta == delta && operation.calls != 0, || {
+            format!("{id} added {delta}: {operation:?}")
+        })?;
         match operation.applied.replace(applied) {
             Some(before) => Err(format!("{id} was added again: {before:?}, {applied:?}")),
             None => Ok(()),
@@ -192,30 +193,24 @@ impl Counters {
     /// Checks that a compare-and-set changed nothing because the counter had another number. The numbers
     /// grow, so the last one still shows that. A lagging server may show no node, which is the number 0.
     fn differed(&self, expected: i64) -> Result<(), String> {
-        if expected != 0 && self.numbers.last() == Some(&expected) {
-            Err(format!("{expected} was not replaced, and the counter has it"))
-        } else {
-            Ok(())
-        }
+        ensure(expected == 0 || self.numbers.last() != Some(&expected), || {
+            format!("{expected} was not replaced, and the counter has it")
+        })
     }
 
     fn read(&self, number: i64) -> Result<(), String> {
-        if number == 0 || self.numbers.contains(&number) {
-            Ok(())
-        } else {
-            Err(format!("{number} was read, and was never there"))
-        }
+        ensure(number == 0 || self.numbers.contains(&number), || {
+            format!("{number} was read, and was never there")
+        })
     }
 }
 
 impl Additions {
     fn check(&self, session: SessionId, delta: i64) -> Result<(), String> {
         let (low, high) = (self.applied, self.applied + self.unknown + self.in_flight);
-        if (low..=high).contains(&self.counted) {
-            Ok(())
-        } else {
-            Err(format!("{session} added {delta} {} times: {self:?}", self.counted))
-        }
+        ensure((low..=high).contains(&self.counted), || {
+            format!("{session} added {delta} {} times: {self:?}", self.counted)
+        })
     }
 }
 
@@ -240,14 +235,12 @@ impl Oracle {
     }
 
     pub(crate) fn number_read(&mut self, number: i64) {
-        let read = self.counters.read(number);
-        self.must("I18", read);
+        self.must("I18", self.counters.read(number));
     }
 
     /// Checks a compare-and-set that found another number than the expected one.
     pub(crate) fn number_differed(&mut self, expected: i64) {
-        let differed = self.counters.differed(expected);
-        self.must("I18", differed);
+        self.must("I18", self.counters.differed(expected));
     }
 
     /// Takes an operation with an unknown outcome, to repeat it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::ensure::ensure;
 use crate::holding::Token;
 
 /// The local queues of all processes, in a run whose locks have them.
@@ -59,12 +60,12 @@ impl LocalQueues {
         let first = self.waiting.iter().find(|(other, _)| *other == process);
         let first = first.map_or(attempt, |(_, first)| *first);
         self.leaves(attempt);
-        if first != attempt {
-            return Err(format!("#{attempt} was granted before #{first} of its process"));
-        }
-        if pass > self.passes_max {
-            return Err(format!("#{attempt} was granted by pass {pass} of {}", self.passes_max));
-        }
+        ensure(first == attempt, || {
+            format!("#{attempt} was granted before #{first} of its process")
+        })?;
+        ensure(pass <= self.passes_max, || {
+            format!("#{attempt} was granted by pass {pass} of {}", self.passes_max)
+        })?;
         if pass == 0 {
             self.nodes.insert(node.to_owned(), Node { granted: now, released: None });
         }

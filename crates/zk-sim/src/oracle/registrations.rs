@@ -10,6 +10,7 @@ use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
 use crate::clock::now;
+use crate::ensure::ensure;
 
 /// Path of the group.
 pub(crate) const GROUP_PATH: &str = "/services/web";
@@ -124,11 +125,10 @@ impl Registrations {
         // A handle that was dropped may delete the node between a look of the next one and its write.
         let may_have_changed = self.operated.contains(path) || handle.has_dropped && !is_new;
         let is_own = self.owners.get(&owner) == Some(&process) || may_have_changed;
-        if handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
-            Err(format!("{by} wrote {path} of {owner}: {handle:?}"))
-        } else {
-            Ok(())
-        }
+        let is_late = handle.end == End::Confirmed && is_new;
+        ensure(handle.path == path && is_own && !is_late, || {
+            format!("{by} wrote {path} of {owner}: {handle:?}")
+        })
     }
 
     fn may_delete(
@@ -145,14 +145,9 @@ impl Registrations {
         };
         let is_race = !is_gone && self.before.get(path).is_some_and(belonged);
         let is_exempt = is_race || self.operated.contains(path);
-        if !is_own && !is_exempt {
-            return Err(format!("{by} deleted {path} of {owner}: {handle:?}"));
-        }
-        if is_gone && handle.end == End::Open && !handle.has_dropped {
-            Err(format!("{by} deleted its node {path}: {handle:?}"))
-        } else {
-            Ok(())
-        }
+        ensure(is_own || is_exempt, || format!("{by} deleted {path} of {owner}: {handle:?}"))?;
+        let is_early = handle.end == End::Open && !handle.has_dropped;
+        ensure(!is_gone || !is_early, || format!("{by} deleted its node {path}: {handle:?}"))
     }
 
     fn present(&self, process: u64, czxid: Zxid, owner: SessionId) -> Result<(), String> {
@@ -161,19 +156,13 @@ impl Registrations {
         let mut states = self.states.iter();
         let existed =
             states.any(|state| Some(&state.0) == path && state.1 == czxid && state.2 == owner);
-        if is_own && existed {
-            Ok(())
-        } else {
-            Err(format!("{path:?} of {owner}, {czxid} is said to be present"))
-        }
+        ensure(is_own && existed, || format!("{path:?} of {owner}, {czxid} is said to be present"))
     }
 
     fn written(&self, process: u64, data: &[u8]) -> Result<(), String> {
-        if self.states.iter().any(|(.., written)| written == data) {
-            Ok(())
-        } else {
-            Err(format!("process {process} did not write {data:?}"))
-        }
+        ensure(self.states.iter().any(|(.., written)| written == data), || {
+            format!("process {process} did not write {data:?}")
+        })
     }
 
     fn closed(&mut self, process: u64) -> Result<(), String> {
@@ -181,20 +170,16 @@ impl Registrations {
         handle.end = End::Confirmed;
         let owner = self.nodes.get(&handle.path).map(|(_, _, owner, _)| owner);
         let is_own = owner.is_some_and(|owner| self.owners.get(owner) == Some(&process));
-        if is_own && !handle.has_dropped {
-            Err(format!("{} is there after it was closed", handle.path))
-        } else {
-            Ok(())
-        }
+        ensure(!is_own || handle.has_dropped, || {
+            format!("{} is there after it was closed", handle.path)
+        })
     }
 
     fn members(&self, members: &Members) -> Result<(), String> {
         for (id, member) in members.iter() {
             let path = format!("{BELOW}{id}");
             let state = (path, member.czxid(), member.session_id(), member.data().to_vec());
-            if !self.states.contains(&state) {
-                return Err(format!("there never was a member {state:?}"));
-            }
+            ensure(self.states.contains(&state), || format!("there never was a member {state:?}"))?;
         }
         Ok(())
     }
@@ -250,18 +235,15 @@ impl Oracle {
     }
 
     pub(crate) fn handle_present(&mut self, process: u64, czxid: Zxid, owner: SessionId) {
-        let present = self.registrations.present(process, czxid, owner);
-        self.must("I19", present);
+        self.must("I19", self.registrations.present(process, czxid, owner));
     }
 
     pub(crate) fn handle_written(&mut self, process: u64, data: &[u8]) {
-        let written = self.registrations.written(process, data);
-        self.must("I19", written);
+        self.must("I19", self.registrations.written(process, data));
     }
 
     pub(crate) fn members_read(&mut self, members: &Members) {
-        let members = self.registrations.members(members);
-        self.must("I19", members);
+        self.must("I19", self.registrations.members(members));
     }
 
     /// Returns true if the node at the path belongs to this session and has this data.

@@ -8,7 +8,7 @@ use zk_coordination::{Group, NodeState, PersistentNode};
 use zk_session::SessionId;
 use zk_testing::Rng;
 
-use super::Impatient;
+use super::impatient;
 use super::managed::{self, Managed, open};
 use crate::clock::now;
 use crate::faults::{expire, outsider};
@@ -130,7 +130,7 @@ impl Keeper {
         }
         let closed = match style {
             0 => return drop(node),
-            1 => (Impatient { future: Some(Box::pin(node.close())), polls }).await,
+            1 => impatient(polls, node.close()).await,
             _ => Some(node.close().await),
         };
         match closed {
