@@ -129,14 +129,14 @@ pub(crate) struct Oracle {
     requests: BTreeMap<String, Made>,
     /// Tokens by lock path.
     tokens: BTreeMap<String, Tokens>,
-    limits: Limits,
-    local_queues: LocalQueues,
+    pub(crate) limits: Limits,
+    pub(crate) local_queues: LocalQueues,
     shared: Shared,
     elections: Elections,
-    counters: Counters,
-    registrations: Registrations,
+    pub(crate) counters: Counters,
+    pub(crate) registrations: Registrations,
     caches: Caches,
-    barriers: Barriers,
+    pub(crate) barriers: Barriers,
     single_barrier: SingleBarrier,
     kept_nodes: KeptNodes,
     /// Lock nodes with a revocation request.
@@ -374,16 +374,6 @@ impl Oracle {
         self.nodes_max.insert(attempt, nodes);
     }
 
-    /// Sets the bounds of local queues.
-    pub(crate) fn limit_passes(&mut self, passes_max: u32, time_max: Duration) {
-        self.local_queues.limit(passes_max, time_max);
-    }
-
-    /// Records that an attempt begins to wait in the local queue of its process.
-    pub(crate) fn joins_locally(&mut self, process: usize, attempt: u64) {
-        self.local_queues.joins(process, attempt);
-    }
-
     /// Records that a holder is about to release its nodes.
     pub(crate) fn gives_up(&mut self, attempt: u64, style: u64, nodes: &[String]) {
         self.log(format_args!("#{attempt} gives up, style {style}"));
@@ -400,10 +390,6 @@ impl Oracle {
             None => Err(format!("#{attempt} was passed {node}, which was lost")),
         };
         self.must("I4", granted);
-    }
-
-    pub(crate) fn fix_limit(&mut self, limit: u32) {
-        self.limits.fix(limit);
     }
 
     /// Records a granted acquisition. The claims are in the order of the guard's tokens.

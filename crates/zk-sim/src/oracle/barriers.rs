@@ -20,7 +20,7 @@ const CLOSER: &str = "closing-";
 #[derive(Debug, Default)]
 pub(crate) struct Barriers {
     /// Number of members that enter together.
-    size: usize,
+    pub(crate) size: usize,
     /// Members at the leader, with their `czxid` and session.
     members: BTreeMap<String, (Zxid, SessionId)>,
     /// Nodes of clients that delete `ready`, with their session.
@@ -158,7 +158,7 @@ impl Barriers {
         ensure(left.is_empty(), || format!("{node} left before {left:?}"))
     }
 
-    fn begin(&mut self) -> Call {
+    pub(crate) fn begin(&mut self) -> Call {
         self.calls += 1;
         Call(self.calls)
     }
@@ -182,15 +182,6 @@ impl Barriers {
 }
 
 impl Oracle {
-    /// Sets the number of members that enter the barrier together.
-    pub(crate) fn set_barrier_size(&mut self, size: usize) {
-        self.barriers.size = size;
-    }
-
-    pub(crate) fn member_begins(&mut self) -> Call {
-        self.barriers.begin()
-    }
-
     pub(crate) fn member_entered(&mut self, node: &str) {
         self.log(format_args!("{node} entered"));
         self.must("I21", self.barriers.entered(node));

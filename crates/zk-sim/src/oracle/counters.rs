@@ -132,14 +132,14 @@ impl Counters {
     }
 
     /// Records the begin of an addition without an id.
-    fn begin(&mut self, session: SessionId, delta: i64, is_unique: bool) -> Addition {
+    pub(crate) fn begin(&mut self, session: SessionId, delta: i64, is_unique: bool) -> Addition {
         let key = (session, is_unique.then_some(delta));
         self.plain.entry(key).or_default().in_flight += 1;
         Addition::Plain { session, delta, is_unique }
     }
 
     /// Records the begin of an addition with an id.
-    fn begin_once(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
+    pub(crate) fn begin_once(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
         let new = Operation { delta, calls: 0, applied: None };
         let operation = self.once.entry(id.to_owned()).or_insert(new);
         operation.calls += 1;
@@ -190,6 +190,13 @@ impl Counters {
         }
     }
 
+    /// Returns an operation with an unknown outcome, to repeat it.
+    pub(crate) fn unresolved(&self) -> Option<(String, i64)> {
+        let id = self.unresolved.first()?.clone();
+        let delta = self.once.get(&id)?.delta;
+        Some((id, delta))
+    }
+
     /// Checks that a compare-and-set changed nothing because the counter had another number. The numbers
     /// grow, so the last one still shows that. A lagging server may show no node, which is the number 0.
     fn differed(&self, expected: i64) -> Result<(), String> {
@@ -215,19 +222,6 @@ impl Additions {
 }
 
 impl Oracle {
-    pub(crate) fn addition_begins(
-        &mut self,
-        session: SessionId,
-        delta: i64,
-        is_unique: bool,
-    ) -> Addition {
-        self.counters.begin(session, delta, is_unique)
-    }
-
-    pub(crate) fn once_begins(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
-        self.counters.begin_once(session, id, delta)
-    }
-
     pub(crate) fn addition_ends(&mut self, addition: &Addition, added: Added) {
         self.log(format_args!("{addition:?}: {added:?}"));
         let ended = self.counters.end(addition, added);
@@ -241,13 +235,6 @@ impl Oracle {
     /// Checks a compare-and-set that found another number than the expected one.
     pub(crate) fn number_differed(&mut self, expected: i64) {
         self.must("I18", self.counters.differed(expected));
-    }
-
-    /// Takes an operation with an unknown outcome, to repeat it.
-    pub(crate) fn unresolved_operation(&self) -> Option<(String, i64)> {
-        let id = self.counters.unresolved.first()?.clone();
-        let delta = self.counters.once.get(&id)?.delta;
-        Some((id, delta))
     }
 }
 

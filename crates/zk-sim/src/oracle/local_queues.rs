@@ -10,7 +10,7 @@ use crate::holding::Token;
 
 /// The local queues of all processes, in a run whose locks have them.
 #[derive(Debug, Default)]
-pub(super) struct LocalQueues {
+pub(crate) struct LocalQueues {
     passes_max: u32,
     time_max: Duration,
     /// Attempts that wait for the lock, with their processes, in the order of their arrival.
@@ -27,12 +27,12 @@ struct Node {
 }
 
 impl LocalQueues {
-    pub(super) fn limit(&mut self, passes_max: u32, time_max: Duration) {
+    pub(crate) fn limit(&mut self, passes_max: u32, time_max: Duration) {
         (self.passes_max, self.time_max) = (passes_max, time_max);
     }
 
     /// Records that an attempt begins to wait.
-    pub(super) fn joins(&mut self, process: usize, attempt: u64) {
+    pub(crate) fn joins(&mut self, process: usize, attempt: u64) {
         self.waiting.push((process, attempt));
     }
 

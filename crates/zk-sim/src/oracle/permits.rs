@@ -11,13 +11,13 @@ pub(crate) const LIMIT_PATH: &str = "/limit";
 
 /// All limits so far, with the transactions that set them.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     fixed: Option<u32>,
     changes: Vec<(Zxid, u32)>,
 }
 
 impl Limits {
-    pub(super) fn fix(&mut self, limit: u32) {
+    pub(crate) fn fix(&mut self, limit: u32) {
         self.fixed = Some(limit);
     }
 

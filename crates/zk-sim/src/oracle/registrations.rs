@@ -32,7 +32,8 @@ pub(crate) struct Registrations {
     before: BTreeMap<String, SessionId>,
     /// How often each node has become missing.
     gaps: BTreeMap<String, u64>,
-    changed_at: Option<Instant>,
+    /// The time of the last change.
+    pub(crate) changed_at: Option<Instant>,
     /// Nodes that an operator has deleted. Their owners may miss that for a round trip, and then write
     /// or delete the node of another owner, because the server compares only versions.
     operated: BTreeSet<String>,
@@ -184,6 +185,11 @@ impl Registrations {
         Ok(())
     }
 
+    /// Returns how often the node has become missing.
+    pub(crate) fn gaps(&self, path: &str) -> u64 {
+        self.gaps.get(path).copied().unwrap_or(0)
+    }
+
     pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
         self.nodes.keys()
     }
@@ -252,11 +258,6 @@ impl Oracle {
         node.is_some_and(|(_, _, owner, found)| *owner == session && found == data)
     }
 
-    /// Returns how often the node has become missing.
-    pub(crate) fn gaps(&self, path: &str) -> u64 {
-        self.registrations.gaps.get(path).copied().unwrap_or(0)
-    }
-
     /// Returns true if the members are those of the leader.
     pub(crate) fn is_group(&self, members: &Members) -> bool {
         let own = members
@@ -264,11 +265,6 @@ impl Oracle {
             .map(|(id, member)| (format!("{BELOW}{id}"), member.czxid(), member.data().to_vec()));
         let nodes = self.registrations.nodes.values();
         own.eq(nodes.map(|(path, czxid, _, data)| (path.clone(), *czxid, data.clone())))
-    }
-
-    /// Returns when the group has changed last.
-    pub(crate) fn group_changed_at(&self) -> Option<Instant> {
-        self.registrations.changed_at
     }
 }
 

@@ -81,7 +81,7 @@ async fn compare_and_set(
     let read = counter.get().await?;
     let delta = delta(world, world.next_number());
     let is_unique = !world.plan.coordination.adds_one;
-    let addition = world.oracle().addition_begins(client.session_id(), delta, is_unique);
+    let addition = world.oracle().counters.begin(client.session_id(), delta, is_unique);
     let mut running = Running { world, addition, added: Added::Unknown };
     let set = counter.compare_and_set(read, read + delta).await;
     running.added = match &set {
@@ -106,13 +106,13 @@ async fn add(
 ) -> Result<(), AtomicError> {
     let (number, session) = (world.next_number(), client.session_id());
     let delta = delta(world, number);
-    let earlier = if repeats { world.oracle().unresolved_operation() } else { None };
+    let earlier = if repeats { world.oracle().counters.unresolved() } else { None };
     let (id, delta) = earlier.unwrap_or_else(|| (format!("{number}"), delta));
     let is_unique = !world.plan.coordination.adds_one;
     let addition = if is_once {
-        world.oracle().once_begins(session, &id, delta)
+        world.oracle().counters.begin_once(session, &id, delta)
     } else {
-        world.oracle().addition_begins(session, delta, is_unique)
+        world.oracle().counters.begin(session, delta, is_unique)
     };
     let mut running = Running { world, addition, added: Added::Unknown };
     let added = if is_once { counter.add_once(&id, delta).await } else { counter.add(delta).await };
@@ -151,7 +151,7 @@ pub(super) async fn exam(world: &World, client: &Client, label: &str) -> Result<
     }
     let examine = async {
         add(world, client, &counter, false, false).await?;
-        while world.oracle().unresolved_operation().is_some() {
+        while world.oracle().counters.unresolved().is_some() {
             add(world, client, &counter, true, true).await?;
         }
         read(world, &counter).await

@@ -17,7 +17,7 @@ use crate::world::World;
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let members = seat.world.plan.coordination.members;
     let Ok(barrier) = barrier(&seat.client, members) else { return true };
-    let call = seat.world.oracle().member_begins();
+    let call = seat.world.oracle().barriers.begin();
     let entered = match enter(seat, &barrier.with_acl(call.acl()), call).await {
         Ok(entered) => entered,
         Err(error) => {
@@ -112,7 +112,7 @@ pub(crate) async fn exam(world: &World, time_limit: Duration) {
     if clients.is_empty() {
         return;
     }
-    world.oracle().set_barrier_size(clients.len());
+    world.oracle().barriers.size = clients.len();
     let together = join_all(clients.iter().map(|client| member(world, client, clients.len())));
     match timeout(time_limit, together).await {
         Ok(results) => {

@@ -15,7 +15,7 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let attempt = Attempt::begin(seat);
     let mut lock = match &seat.shared_lock {
         Some(shared) => {
-            seat.world.oracle().joins_locally(seat.slot, attempt.number);
+            seat.world.oracle().local_queues.joins(seat.slot, attempt.number);
             shared.clone()
         }
         None => lock.with_data(attempt.label.clone()),
