@@ -287,20 +287,6 @@ async fn gh_1290_reconnect_does_not_open_the_barrier() {
     all([entering(&two, 2), waiting]).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn surplus_member_waits_for_the_next_generation() {
-    let (server, [one, two, three, four]) = clients().await;
-    let (one, two) = both_entered(&one, &two).await;
-    let surplus = entering(&three, 2);
-    settle().await;
-    assert!(!surplus.is_finished());
-    assert_eq!(nodes(&server).len(), 3, "it has no node yet");
-    all([leaving(one), leaving(two)]).await;
-    settle().await;
-    assert!(!surplus.is_finished());
-    all([entering(&four, 2), surplus]).await;
-}
-
 /// Each of them sees all the others. An opening reads every member.
 #[tokio::test(start_paused = true)]
 async fn barrier_of_many_that_arrive_together_is_opened_by_one() {

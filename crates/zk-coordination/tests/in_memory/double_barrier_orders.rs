@@ -142,20 +142,13 @@ fn orders(size: usize) -> Vec<Vec<usize>> {
     orders(last).into_iter().flat_map(insert).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn groups_leave_together_in_every_order() {
-    for size in 1..=4 {
-        let all = orders(size as usize);
-        assert_eq!(all.len(), (1..=size as usize).product::<usize>());
-        for order in all {
-            let order: Vec<_> = order.into_iter().map(|place| (place, Ending::Leave)).collect();
-            run(size, &order).await;
-        }
-    }
-}
-
+/// All members of larger groups leave.
 #[tokio::test(start_paused = true)]
 async fn small_groups_leave_together_with_each_pair_of_endings() {
+    for order in orders(4) {
+        let order: Vec<_> = order.into_iter().map(|place| (place, Ending::Leave)).collect();
+        run(4, &order).await;
+    }
     for size in 2..=3 {
         for order in orders(size as usize) {
             for first in ENDINGS {

@@ -231,28 +231,6 @@ async fn node_of_another_process_is_a_conflict_until_it_is_gone() {
     assert_eq!(text(&server, PATH), "overwritten");
 }
 
-#[tokio::test(start_paused = true)]
-async fn two_handles_with_one_path_never_share_the_node() {
-    let (server, sessions, operator, first) = kept().await;
-    let second = start(&sessions, "b");
-    for round in 0..80 {
-        settle().await;
-        let [one, other] = [&first, &second].map(|node| node.state());
-        assert!(one.is_present(), "round {round}: {one}");
-        assert!(matches!(other, NodeState::Conflict { .. }), "round {round}: {other}");
-        let slow = server.on(Op::Create2).times(4).with_probability(0.5);
-        let slow = slow.answer(ErrorCode::THROTTLED_OP);
-        match round % 4 {
-            0 => assert!(server.expire(sessions.client().session_id())),
-            _ => operator.delete(PATH, None).await.unwrap(),
-        }
-        pass(2 * T).await; // in which the next session opens
-        slow.cancel();
-    }
-    first.close().await.unwrap();
-    expect_present(&server, &sessions, &second).await;
-}
-
 /// A parent is not to be deleted, so the error does not propose it.
 #[tokio::test(start_paused = true)]
 async fn persistent_node_at_the_path_is_a_conflict() {
@@ -326,25 +304,6 @@ async fn curator_258_node_is_watched_after_a_change_of_its_data() {
     settle().await;
     expect_present(&server, &sessions, &node).await;
     assert_eq!(text(&server, PATH), "a");
-}
-
-/// CURATOR-297: a node that was closed right after its start remained.
-#[tokio::test(start_paused = true)]
-async fn curator_297_start_and_close_leave_no_node() {
-    for yields in 0..80 {
-        let (server, sessions, _) = sessions_and_client().await;
-        let node = start(&sessions, "a");
-        for _ in 0..yields / 2 {
-            tokio::task::yield_now().await;
-        }
-        match yields % 2 {
-            0 => node.close().await.unwrap(),
-            _ => drop(node),
-        }
-        settle().await;
-        assert!(is_missing(&server, PATH), "after {yields} yields");
-        assert!(sessions.client().end_reason().is_none());
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use zk_coordination::session::limits::REQUESTS_MAX;
 use zk_coordination::session::{Acl, CreateMode, ErrorKind, Perms, SessionId, SessionManager};
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 use zk_testing::server::Effect;
-use zk_testing::{Cut, ErrorCode, Fault, Op, Settings, TestServer};
+use zk_testing::{Cut, ErrorCode, Fault, Op, TestServer};
 
 use crate::persistent_node::{
     PATH, expect_present, is_missing, is_refused, kept, kept_on, restoring, start, text,
@@ -72,25 +72,6 @@ async fn lost_request_or_reply_leaves_one_node() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn node_lives_through_random_cuts() {
-    for seed in 0..20 {
-        let server = TestServer::in_memory_with(Settings::new().seed(seed));
-        let sessions = sessions(&server, 1).await;
-        let id = sessions.client().session_id();
-        for is_applied in [true, false] {
-            let cut = server.on_any_request().session(id).always();
-            lose(cut.with_probability(0.1), is_applied);
-        }
-        let node = start(&sessions, "a");
-        node.wait_until_present(30 * T).await.unwrap();
-        node.set_data("b").await.unwrap();
-        assert_eq!(text(&server, PATH), "b", "seed {seed}");
-        node.close().await.unwrap();
-        assert!(is_missing(&server, PATH), "seed {seed}");
-    }
-}
-
 /// Fault of the connection at the time of the close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
@@ -107,8 +88,9 @@ enum Ending {
     Drop,
 }
 
+/// CURATOR-297: a node that was closed right after its start remained.
 #[tokio::test(start_paused = true)]
-async fn close_at_any_time_leaves_no_node() {
+async fn curator_297_close_at_any_time_leaves_no_node() {
     let modes = [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent];
     for mode in modes {
         for trouble in [Trouble::Nothing, Trouble::Cut, Trouble::CreateReplyLost] {
@@ -170,24 +152,6 @@ async fn close_between_two_sessions_waits_for_the_end_of_the_old_one() {
     closing.await.unwrap().unwrap();
     assert!(!is_alive());
     assert!(is_missing(&server, PATH) && deletes.count() == 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn close_keeps_the_node_of_another_process() {
-    let (server, first, _, node) = kept().await;
-    let second = sessions(&server, 3).await;
-    for is_closed in [true, false] {
-        let other = start(&second, "second");
-        settle().await;
-        if is_closed {
-            other.close().await.unwrap();
-        } else {
-            drop(other);
-        }
-        settle().await;
-        expect_present(&server, &first, &node).await;
-    }
-    assert_eq!(node.state().stat().unwrap().version, 0);
 }
 
 /// The first delete is applied and its reply is lost. The repeated one finds the node of the next

@@ -8,7 +8,7 @@ use zk_coordination::limits::RESTORE_PAUSE;
 use zk_coordination::session::{
     Acl, Client, Config, CreateMode, OPEN_ACL_UNSAFE, Perms, SessionManager,
 };
-use zk_coordination::{GroupMember, NodeMode, NodeState, PersistentNode};
+use zk_coordination::{NodeMode, PersistentNode};
 use zk_testing::server::Effect;
 use zk_testing::{ErrorCode, Fault, Op, TestServer};
 
@@ -49,12 +49,15 @@ async fn expect_spared(server: &TestServer, node: &PersistentNode, data: &str) {
 #[tokio::test(start_paused = true)]
 async fn next_handle_of_the_process_takes_over_after_the_first() {
     for is_closed in [true, false] {
-        let (server, sessions, _, first) = kept().await;
+        let (server, sessions, operator, first) = kept().await;
         let [second, third] = ["second", "third"].map(|data| start(&sessions, data));
         for _ in 0..3 {
             settle().await;
             assert!(is_conflict(&second) && is_conflict(&third));
             server.expire(sessions.client().session_id());
+            pass(T).await;
+            expect_present(&server, &sessions, &first).await;
+            operator.delete(PATH, None).await.unwrap();
             pass(T).await;
             expect_present(&server, &sessions, &first).await;
             assert_eq!(text(&server, PATH), "a");
@@ -100,22 +103,6 @@ async fn handles_of_one_process_share_no_node_after_a_failed_look() {
     pass(T).await;
     assert_eq!(throttled.count(), 1);
     assert!(first.state().is_present() && is_conflict(&second));
-}
-
-#[tokio::test(start_paused = true)]
-async fn members_with_one_id_do_not_overwrite_each_other() {
-    let (server, sessions, operator) = crate::sessions_and_client().await;
-    let [first, second] =
-        ["first", "second"].map(|data| GroupMember::join(&sessions, "/g", "a", data).unwrap());
-    first.wait_until_present(T).await.unwrap();
-    operator.set_data("/g/a", b"x", None).await.unwrap();
-    operator.delete("/g/a", None).await.unwrap();
-    pass(T).await;
-    let writes = count(&server, Effect::Changed("/g/a"));
-    pass(6 * T).await;
-    assert!(first.state().is_present());
-    assert!(matches!(second.state(), NodeState::Conflict { .. }));
-    assert_eq!(writes(), 0);
 }
 
 /// The owner of the node is the session of the handle, and its `czxid` is another one.

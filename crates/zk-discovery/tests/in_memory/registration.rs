@@ -7,8 +7,8 @@ use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, Servic
 use zk_testing::{Op, SessionId, TestServer};
 
 use crate::{
-    BASE, MS, T, client, cut_off, data, discovery, pass, poll_times, process, register, registered,
-    sessions, settle, stored, two_processes, web,
+    BASE, T, client, cut_off, data, discovery, poll_times, process, register, registered, sessions,
+    settle, stored, two_processes, web,
 };
 
 const PATH: &str = "/services/web/a";
@@ -206,35 +206,6 @@ async fn lost_reply_leaves_one_registration() {
             assert_eq!(stored(&server, PATH).unwrap(), new, "{op:?}");
             registration.unregister().await.unwrap();
             assert_eq!(data(&server, PATH), None, "{op:?}");
-        }
-    }
-}
-
-/// The server confirms the deletion also if the create was in flight.
-#[tokio::test(start_paused = true)]
-async fn unregister_during_the_creation_leaves_no_node() {
-    for service_type in [ServiceType::Dynamic, ServiceType::DynamicSequential] {
-        for lost in [None, Some(Op::Create2), Some(Op::Delete)] {
-            for step in 0..16 {
-                let (server, sessions, discovery) = process().await;
-                let id = sessions.client().session_id();
-                match lost {
-                    Some(Op::Delete) => drop(server.on(Op::Delete).drop_before_applying()),
-                    Some(op) => drop(server.on(op).apply_then_drop_reply()),
-                    None => {}
-                }
-                server.on_any_request().session(id).always().delay(10 * MS);
-                let instance = web("a").with_service_type(service_type);
-                let registration = discovery.register(instance).unwrap();
-                pass(step * 5 * MS).await;
-                registration.unregister().await.unwrap();
-                let left = || server.tree("/services/web").lines().skip(1).count();
-                let what = format!("{service_type} {lost:?} {step}");
-                assert_eq!(left(), 0, "{what}: confirmed");
-                pass(T / 2).await; // in which a late creation would be applied
-                assert_eq!(left(), 0, "{what}");
-                assert_eq!(sessions.client().session_id(), id, "{what}");
-            }
         }
     }
 }

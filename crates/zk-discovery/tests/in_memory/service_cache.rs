@@ -120,25 +120,6 @@ async fn hidden_instance_goes_after_its_deletion() {
     assert_eq!(cache.cache().status(), CacheStatus::Partial { unreadable: 1 });
 }
 
-#[tokio::test(start_paused = true)]
-async fn readers_write_nothing_and_leave_no_watch() {
-    let (server, ours, theirs) = two_processes().await;
-    for is_registered in [false, true] {
-        let registration =
-            if is_registered { Some(register(&theirs, web("a")).await) } else { None };
-        let (zxid, watches) = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
-        for polls in 0..12 {
-            drop(poll_times(polls, ours.cache("web")).await);
-            drop(poll_times(polls, ours.names()).await);
-            drop(poll_times(polls, ours.provider("web")).await);
-            pass(T / 10).await; // the session removes watches a moment after they are dropped
-            let after = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
-            assert_eq!(after, (zxid, watches), "after {polls} polls");
-        }
-        drop(registration);
-    }
-}
-
 /// The next calls return the names and the instances, also on the next session.
 #[tokio::test(start_paused = true)]
 async fn dropped_names_and_instances_have_no_effect() {

@@ -118,19 +118,6 @@ async fn unreadable_node_is_reported_and_the_rest_is_cached() {
     assert_eq!(words(&mut changes).await, ["stale", "deleted /app/b", "synced"]);
 }
 
-/// The children of an unreadable node cannot be listed, so they are found when it becomes readable.
-#[tokio::test(start_paused = true)]
-async fn children_appear_when_their_parent_becomes_readable() {
-    let (server, writer, sessions) = tree(&TREE).await;
-    hide(&writer, "/app/a").await;
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    assert_eq!(paths(&cache.snapshot()), ["/app", "/app/b"]);
-    show(&writer, "/app/a").await;
-    set(&writer, "/app/a", b"new").await;
-    settle().await;
-    assert_is_tree(&cache.snapshot(), &server);
-}
-
 #[tokio::test(start_paused = true)]
 async fn children_of_an_unreadable_node_are_checked_again() {
     let (server, writer, sessions, cache) = cached(&TREE).await;

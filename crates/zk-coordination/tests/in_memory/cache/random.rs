@@ -10,7 +10,7 @@ use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::{Cut, Op, Rng, Settings, TestServer, Version};
 
 use super::{Replay, assert_is_tree, hidden};
-use crate::{MS, T, client, config_of_all, manager, pass, settle};
+use crate::{MS, client, config_of_all, manager, pass, settle};
 
 const ROOT: &str = "/r";
 

@@ -303,16 +303,3 @@ fn cache_outlives_the_runtime_that_started_it() {
         });
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn cache_goes_on_after_a_long_outage() {
-    let (server, writer, sessions, cache) = cached(&TREE).await;
-    let change = async {
-        pass(20 * T).await; // the outage
-        create(&writer, &["/app/late"]).await;
-    };
-    disconnected(&server, &sessions, change).await;
-    pass(3 * T).await; // the manager pauses between its attempts
-    synced(&cache).await;
-    assert_is_tree(&cache.snapshot(), &server);
-}
