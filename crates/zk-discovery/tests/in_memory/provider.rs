@@ -129,17 +129,6 @@ async fn instance_is_down_only_while_all_its_errors_are_recent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rare_errors_never_take_an_instance_down() {
-    let (provider, _registrations, _server) = provider_of(&["a"]).await;
-    let a = provider.instance().unwrap();
-    for _ in 0..10 {
-        provider.note_error(&a);
-        assert_eq!(provider.instances().len(), 1);
-        pass(DOWN_TIME).await; // after which the error is old
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn errors_outlast_an_update_but_not_a_restart() {
     let (provider, mut registrations, server) = provider_of(&["a"]).await;
     let a = provider.instance().unwrap();

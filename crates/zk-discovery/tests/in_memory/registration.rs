@@ -1,8 +1,6 @@
 //! Registrations: creation, updates, conflicts, loss and the end.
 
-use zk_discovery::session::{
-    Acl, CreateMode, ErrorCode, ErrorKind, OPEN_ACL_UNSAFE, Perms, RetryOn,
-};
+use zk_discovery::session::{ErrorCode, ErrorKind, RetryOn};
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
 use zk_testing::{Op, SessionId, TestServer};
 
@@ -138,22 +136,6 @@ async fn instance_of_another_process_is_a_conflict() {
     first.unregister().await.unwrap();
     second.wait_until_registered(T).await.unwrap();
     assert_eq!(stored(&server, PATH).unwrap().port(), Some(3), "the latest update");
-}
-
-#[tokio::test(start_paused = true)]
-async fn refused_registration_succeeds_once_it_is_permitted() {
-    let server = TestServer::in_memory();
-    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
-    operator.create(BASE, b"", CreateMode::Persistent).await.unwrap();
-    operator.set_acl(BASE, &[Acl::world(Perms::READ | Perms::ADMIN)], None).await.unwrap();
-    let registration = discovery.register(web("a")).unwrap();
-    let error = registration.wait_until_registered(T).await.unwrap_err();
-    let DiscoveryError::NotRegistered { state: NodeState::Refused { error }, .. } = error else {
-        panic!("{error}")
-    };
-    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
-    operator.set_acl(BASE, OPEN_ACL_UNSAFE, None).await.unwrap();
-    registration.wait_until_registered(3 * T).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

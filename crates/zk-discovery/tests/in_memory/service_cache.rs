@@ -1,13 +1,12 @@
 //! Caches of services: contents, changes, rejected nodes.
 
-use zk_coordination::limits::CHECK_PAUSE;
 use zk_discovery::session::{Acl, CreateMode, Perms};
-use zk_discovery::{CacheStatus, Discovery, Rejection};
+use zk_discovery::{Discovery, Rejection};
 use zk_testing::TestServer;
 
 use crate::{
-    BASE, T, client, cut_off, discovery, ids, pass, poll_times, process, register, register_all,
-    registered, sessions, settle, two_processes, web,
+    BASE, T, client, discovery, ids, pass, poll_times, process, register, register_all, registered,
+    sessions, settle, two_processes, web,
 };
 
 #[tokio::test(start_paused = true)]
@@ -66,58 +65,6 @@ async fn names_lists_the_services() {
     operator.create("/services/empty", b"", CreateMode::Container).await.unwrap();
     assert_eq!(discovery.names().await.unwrap(), ["empty", "web"]);
     assert_eq!(discovery.base(), BASE);
-}
-
-#[tokio::test(start_paused = true)]
-async fn names_waits_for_the_next_session() {
-    let (server, _sessions, discovery) = process().await;
-    let registration = register(&discovery, web("a")).await;
-    cut_off(&server);
-    let names = {
-        let discovery = discovery.clone();
-        tokio::spawn(async move { discovery.names().await })
-    };
-    pass(3 * T).await; // in which the session expires
-    server.accept_connects(0);
-    assert_eq!(names.await.unwrap().unwrap(), ["web"]);
-    drop(registration);
-}
-
-#[tokio::test(start_paused = true)]
-async fn cache_keeps_its_instances_during_an_outage() {
-    let (server, ours, theirs) = two_processes().await;
-    let cache = ours.cache("web").await.unwrap();
-    let _a = register(&theirs, web("a")).await;
-    settle().await;
-    cut_off(&server);
-    settle().await;
-    assert_eq!(ids(&cache.instances()), ["a"]);
-    assert_eq!(cache.cache().status(), CacheStatus::Stale);
-    server.accept_connects(0);
-    cache.cache().wait_until_synced().await.unwrap();
-    assert_eq!(ids(&cache.instances()), ["a"]);
-}
-
-/// The server reports neither the changed access control list nor the deletion.
-#[tokio::test(start_paused = true)]
-async fn hidden_instance_goes_after_its_deletion() {
-    let (server, ours, theirs) = two_processes().await;
-    let cache = ours.cache("web").await.unwrap();
-    let mut registrations = register_all(&theirs, ["a", "b", "c"]).await;
-    settle().await;
-    let writer = client(&server, 3).await;
-    let hidden = [Acl::world(Perms::WRITE | Perms::ADMIN)];
-    for id in ["a", "b"] {
-        let path = format!("/services/web/{id}");
-        writer.set_acl(&path, &hidden, None).await.unwrap();
-    }
-    registrations.remove(0).unregister().await.unwrap();
-    pass(CHECK_PAUSE * 2).await; // the cache checks its nodes in virtual time
-    let instances = cache.instances();
-    assert_eq!(ids(&instances), ["c"]);
-    let path = "/services/web/b".to_owned();
-    assert_eq!(instances.rejected(), [Rejection::Unreadable { path }]);
-    assert_eq!(cache.cache().status(), CacheStatus::Partial { unreadable: 1 });
 }
 
 /// The next calls return the names and the instances, also on the next session.

@@ -205,7 +205,8 @@ async fn checks_read_a_bounded_number_of_nodes_in_turn() {
 async fn pauses_are_short_again_after_another_node_is_hidden() {
     let (_server, writer, _sessions, cache) = cached(&TREE).await;
     hide(&writer, "/app/a/x").await;
-    pass(CHECKED + BACKOFF_MAX * 4).await; // the pauses between the reads of the first node grow in virtual time
+    // the pauses between the reads of the first node grow in virtual time
+    pass(CHECKED + BACKOFF_MAX * 4).await;
     let mut changes = cache.changes();
     hide(&writer, "/app/b").await;
     changes.next().await.unwrap();

@@ -83,20 +83,6 @@ async fn cache_is_stale_at_once_with_a_read_in_flight() {
     .await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn next_session_continues_the_cache() {
-    let (server, writer, sessions, cache) = cached(&TREE).await;
-    let mut changes = cache.changes();
-    let first = sessions.client().session_id();
-    server.expire(first);
-    set(&writer, "/app/b", b"new").await;
-    pass(T).await; // in which the manager opens the next session
-    assert_eq!(words(&mut changes).await, ["stale", "changed /app/b", "synced"]);
-    assert_ne!(sessions.client().session_id(), first);
-    set(&writer, "/app/b", b"newer").await;
-    assert_eq!(words(&mut changes).await, ["changed /app/b"]);
-}
-
 /// A read-only server opens a session without the leader, and may lag behind what the cache has shown. The
 /// snapshot of a deleted root is empty, and is newer than the tree of the lagging server.
 #[tokio::test(start_paused = true)]
