@@ -71,7 +71,7 @@ impl Campaign {
                 }
                 let before = on_core();
                 let ran = run_checked(self.suite, self.first.wrapping_add(number), number);
-                own.add(ran, on_core().saturating_sub(before));
+                own.merge(Summary::of(ran, on_core().saturating_sub(before)));
                 if own.failure.is_some() {
                     failed.store(true, Ordering::Relaxed);
                 }
@@ -107,23 +107,22 @@ fn run_checked(suite: Suite, seed: u64, number: u64) -> (Outcome, bool) {
 }
 
 impl Summary {
-    fn add(&mut self, (outcome, again): (Outcome, bool), busy: Duration) {
-        self.seeds += 1;
-        self.repeated += u64::from(again);
-        // A seed that was run twice took twice the time.
+    /// Returns the totals of one seed. A seed that was run twice took twice the time.
+    fn of((outcome, again): (Outcome, bool), busy: Duration) -> Self {
         let times = if again { 2 } else { 1 };
-        self.requests += outcome.requests * u64::from(times);
-        self.handoffs += outcome.handoffs * u64::from(times);
-        if outcome.is_locks_only {
-            self.of_locks_only.0 += outcome.handoffs * u64::from(times);
-            self.of_locks_only.1 += busy;
-        }
-        self.virtual_time += outcome.virtual_time * times;
-        for (kind, count) in &outcome.faults {
-            *self.faults.entry(kind).or_default() += count * u64::from(times);
-        }
-        if outcome.violation.is_some() {
-            self.failure = Some(outcome);
+        let all = |count: u64| count * u64::from(times);
+        let locks =
+            if outcome.is_locks_only { (all(outcome.handoffs), busy) } else { Default::default() };
+        Self {
+            seeds: 1,
+            repeated: u64::from(again),
+            requests: all(outcome.requests),
+            handoffs: all(outcome.handoffs),
+            of_locks_only: locks,
+            virtual_time: outcome.virtual_time * times,
+            faults: outcome.faults.iter().map(|(kind, count)| (*kind, all(*count))).collect(),
+            failure: outcome.violation.is_some().then_some(outcome),
+            ..Self::default()
         }
     }
 

@@ -9,6 +9,8 @@
 //! leader may not have the touch. It expires the session no earlier than one timeout after the client
 //! sent the last request that a quorum agreed to.
 
+use crate::ensure::ensure;
+use crate::frames::Frames;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -34,20 +36,13 @@ pub(crate) struct Exchange {
     connected: Instant,
     /// The session, once the server has accepted it.
     session: Option<SessionId>,
-    sent: Bytes,
+    sent: Frames,
     /// Whether the connect request was sent.
     is_open: bool,
     /// Requests without a reply: xid, operation, and when they were sent.
     pending: VecDeque<(i32, i32, Instant)>,
     /// Packets that were answered: when they were sent, and when they were answered.
     answered: VecDeque<(Instant, Instant)>,
-}
-
-/// The first bytes of a frame that arrives in chunks.
-#[derive(Debug, Default)]
-struct Bytes {
-    head: Vec<u8>,
-    read: usize,
 }
 
 /// The bounds of all sessions.
@@ -59,6 +54,8 @@ const CLOSE_SESSION: i32 = -11;
 /// Operations that become transactions, whether or not they succeed.
 const WRITES: [i32; 10] = [1, 2, 5, 7, 14, 15, 16, 19, 21, CLOSE_SESSION];
 const PING_XID: i32 = -2;
+/// The length, the xid and the operation of a request.
+const HEAD_LEN: usize = 12;
 
 impl EarliestExpiries {
     /// Checks that a session which ends at the leader has not expired too early. The caller skips
@@ -68,7 +65,7 @@ impl EarliestExpiries {
             return Ok(());
         };
         let due = bound.counted.min(bound.agreed) + bound.timeout;
-        if now < due { Err(format!("{session} expires {:?} too early", due - now)) } else { Ok(()) }
+        ensure(now >= due, || format!("{session} expires {:?} too early", due - now))
     }
 }
 
@@ -77,7 +74,7 @@ impl Exchange {
         Self {
             connected: now,
             session: None,
-            sent: Bytes::default(),
+            sent: Frames::new(HEAD_LEN),
             is_open: false,
             pending: VecDeque::new(),
             answered: VecDeque::new(),
@@ -86,7 +83,7 @@ impl Exchange {
 
     /// Records bytes that the client sends.
     pub(crate) fn send(&mut self, now: Instant, mut bytes: &[u8], bounds: &mut EarliestExpiries) {
-        while let Some(head) = self.sent.frame(&mut bytes) {
+        while let Some(head) = self.sent.next(&mut bytes) {
             if !self.is_open {
                 (self.is_open, self.connected) = (true, now);
                 continue;
@@ -148,27 +145,6 @@ impl Exchange {
         if is_write {
             bound.agreed = bound.agreed.max(sent);
         }
-    }
-}
-
-impl Bytes {
-    /// Returns the head of the next complete frame.
-    fn frame(&mut self, bytes: &mut &[u8]) -> Option<Vec<u8>> {
-        while !bytes.is_empty() {
-            let len = self.head.get(..4).and_then(|len| len.try_into().ok());
-            let end =
-                len.map_or(4, |len| 4 + usize::try_from(u32::from_be_bytes(len)).unwrap_or(0));
-            let piece = bytes.len().min(end - self.read);
-            let looked_at = piece.min(16_usize.saturating_sub(self.read));
-            self.head.extend_from_slice(&bytes[..looked_at]);
-            self.read += piece;
-            *bytes = &bytes[piece..];
-            if len.is_some() && self.read == end {
-                self.read = 0;
-                return Some(std::mem::take(&mut self.head));
-            }
-        }
-        None
     }
 }
 

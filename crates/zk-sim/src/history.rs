@@ -4,6 +4,7 @@
 //! Every write carries a unique number in its data, which identifies the write here. A session's
 //! view is the newest zxid that it is known to have seen: later reads are never older.
 
+use crate::ensure::ensure;
 use std::collections::{BTreeMap, BTreeSet};
 
 use zk_session::{EventType, Outcome, SessionId, Zxid};
@@ -155,11 +156,7 @@ impl History {
             }
             Outcome::Unknown => times <= 1,
         };
-        if is_true {
-            Ok(())
-        } else {
-            Err(format!("#{number}: applied {times} times, said to be {outcome:?}"))
-        }
+        ensure(is_true, || format!("#{number}: applied {times} times, said to be {outcome:?}"))
     }
 
     pub(crate) fn delete_begins(&mut self, session: SessionId, path: &str) {
@@ -218,9 +215,9 @@ impl History {
         let Ok(at) = states.binary_search_by_key(&zxid, |state| state.zxid) else {
             return Err(format!("{path} never changed at {zxid}"));
         };
-        if number.is_some() && states[at].number != number {
-            return Err(format!("{path} at {zxid} is not {number:?}: {:?}", states[at]));
-        }
+        ensure(number.is_none() || states[at].number == number, || {
+            format!("{path} at {zxid} is not {number:?}: {:?}", states[at])
+        })?;
         match states.get(at + 1).filter(|next| next.zxid <= view) {
             Some(next) => Err(format!("{path} of {zxid} at {view}, it had changed: {next:?}")),
             None => Ok(view.max(zxid)),
@@ -233,9 +230,7 @@ impl History {
         let made = life.states.binary_search_by_key(&pzxid, |state| state.zxid);
         let known = life.children.binary_search_by_key(&pzxid, |child| child.0).is_ok()
             || made.is_ok_and(|at| life.states[at].number.is_some());
-        if !known {
-            return Err(format!("children of {path} never changed at {pzxid}"));
-        }
+        ensure(known, || format!("children of {path} never changed at {pzxid}"))?;
         match news_after(&life.children, pzxid).first().filter(|next| next.0 <= view) {
             Some((next, _)) => {
                 Err(format!("children of {path} of {pzxid} at {view}, changed at {next}"))

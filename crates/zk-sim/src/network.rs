@@ -19,7 +19,7 @@ use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
 use crate::world::World;
-use crate::zxids::{Frames, Newest, Seen};
+use crate::zxids::{Newest, Replies, Seen};
 
 /// Connector of one session, for the hosts `server-0`, `server-1`, …
 pub(crate) struct Network {
@@ -71,9 +71,20 @@ impl Connector for Network {
                 sleep(wait).await;
             }
             let stream = world.server.stream(number.unwrap_or(0))?;
-            let mut wire = Wire::new(stream, world, rng, newest, slot);
-            wire.process = process;
-            Ok(wire)
+            Ok(Wire {
+                inner: Some(stream),
+                world,
+                rng,
+                outgoing: VecDeque::new(),
+                incoming: VecDeque::new(),
+                ended: false,
+                timer: None,
+                replies: Replies::new(),
+                newest,
+                slot,
+                process,
+                exchange: Exchange::new(now()),
+            })
         }
     }
 }
@@ -118,7 +129,7 @@ pub(crate) struct Wire {
     incoming: VecDeque<(Instant, Piece)>,
     ended: bool,
     timer: Option<Pin<Box<Sleep>>>,
-    frames: Frames,
+    replies: Replies,
     newest: Arc<Newest>,
     slot: usize,
     process: Option<Arc<Process>>,
@@ -131,29 +142,6 @@ enum Piece {
 }
 
 impl Wire {
-    fn new(
-        inner: MemoryStream,
-        world: Arc<World>,
-        rng: Rng,
-        newest: Arc<Newest>,
-        slot: usize,
-    ) -> Self {
-        Self {
-            inner: Some(inner),
-            world,
-            rng,
-            outgoing: VecDeque::new(),
-            incoming: VecDeque::new(),
-            ended: false,
-            timer: None,
-            frames: Frames::default(),
-            newest,
-            slot,
-            process: None,
-            exchange: Exchange::new(now()),
-        }
-    }
-
     /// Moves bytes that are due, in both directions.
     fn pump(&mut self, cx: &mut Context<'_>) {
         let now = now();
@@ -213,7 +201,7 @@ impl AsyncRead for Wire {
                     let piece = &bytes[*start..*start + len];
                     buf.put_slice(piece);
                     *start += len;
-                    let all_seen = this.frames.read(piece, &this.newest);
+                    let all_seen = this.replies.read(piece, &this.newest);
                     if *start == bytes.len() {
                         this.incoming.pop_front();
                     }

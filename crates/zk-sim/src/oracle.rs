@@ -50,7 +50,7 @@ use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use zk_coordination::session::limits::BACKOFF_STEP;
-use zk_coordination::session::{SessionEnd, SessionId, Zxid};
+use zk_coordination::session::{Outcome, SessionEnd, SessionId, Zxid};
 use zk_recipes::LossReason;
 use zk_testing::server::{Commit, Effect, Tree};
 
@@ -79,6 +79,7 @@ use self::shared::Shared;
 use self::single_barrier::SingleBarrier;
 use crate::clock::now;
 use crate::earliest_expiry::EarliestExpiries;
+use crate::ensure::ensure;
 use crate::history::{History, ROOT, is_at_or_below};
 use crate::holding::{Holding, Token};
 use crate::trace::Trace;
@@ -92,7 +93,7 @@ pub struct Violation {
     pub text: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Oracle {
     lock_prefix: String,
     pub(crate) trace: Trace,
@@ -128,14 +129,14 @@ pub(crate) struct Oracle {
     requests: BTreeMap<String, Made>,
     /// Tokens by lock path.
     tokens: BTreeMap<String, Tokens>,
-    limits: Limits,
-    local_queues: LocalQueues,
+    pub(crate) limits: Limits,
+    pub(crate) local_queues: LocalQueues,
     shared: Shared,
     elections: Elections,
-    counters: Counters,
-    registrations: Registrations,
+    pub(crate) counters: Counters,
+    pub(crate) registrations: Registrations,
     caches: Caches,
-    barriers: Barriers,
+    pub(crate) barriers: Barriers,
     single_barrier: SingleBarrier,
     kept_nodes: KeptNodes,
     /// Lock nodes with a revocation request.
@@ -197,45 +198,8 @@ const WRITER: &str = "__WRIT__";
 
 impl Oracle {
     pub(crate) fn new(lock_path: &str, target: u64, asked_target: Option<u64>) -> Self {
-        Self {
-            lock_prefix: format!("{lock_path}/"),
-            trace: Trace::new(now()),
-            violation: None,
-            news: Arc::default(),
-            handoffs: 0,
-            target,
-            faults: BTreeMap::new(),
-            guards: Vec::new(),
-            attempts: BTreeMap::new(),
-            nodes_max: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            forced: BTreeMap::new(),
-            dead: BTreeSet::new(),
-            operated: BTreeSet::new(),
-            deletions: Deletions::default(),
-            bounds: EarliestExpiries::default(),
-            has_slow_expiry: false,
-            fresh_owners: VecDeque::new(),
-            fresh: Arc::default(),
-            requests: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            limits: Limits::default(),
-            local_queues: LocalQueues::default(),
-            shared: Shared::default(),
-            elections: Elections::default(),
-            counters: Counters::default(),
-            registrations: Registrations::default(),
-            caches: Caches::default(),
-            barriers: Barriers::default(),
-            single_barrier: SingleBarrier::default(),
-            kept_nodes: KeptNodes::default(),
-            asked_for: BTreeSet::new(),
-            deleted: BTreeMap::new(),
-            history: History::default(),
-            asked: 0,
-            asked_target,
-            connects: BTreeMap::new(),
-        }
+        let lock_prefix = format!("{lock_path}/");
+        Self { lock_prefix, target, asked_target, ..Self::default() }
     }
 
     pub(crate) fn log(&mut self, what: fmt::Arguments<'_>) {
@@ -267,8 +231,7 @@ impl Oracle {
                 self.log(format_args!("session {session} ends at the leader"));
                 // Nothing that a client sends saves a session whose bucket was taken.
                 if !self.forced.contains_key(&session) && !self.has_slow_expiry {
-                    let in_time = self.bounds.ends(session, now());
-                    self.must("I16", in_time);
+                    self.must("I16", self.bounds.ends(session, now()));
                 }
                 self.dead.insert(session);
                 self.nodes.retain(|_, node| node.owner != session);
@@ -411,16 +374,6 @@ impl Oracle {
         self.nodes_max.insert(attempt, nodes);
     }
 
-    /// Sets the bounds of local queues.
-    pub(crate) fn limit_passes(&mut self, passes_max: u32, time_max: Duration) {
-        self.local_queues.limit(passes_max, time_max);
-    }
-
-    /// Records that an attempt begins to wait in the local queue of its process.
-    pub(crate) fn joins_locally(&mut self, process: usize, attempt: u64) {
-        self.local_queues.joins(process, attempt);
-    }
-
     /// Records that a holder is about to release its nodes.
     pub(crate) fn gives_up(&mut self, attempt: u64, style: u64, nodes: &[String]) {
         self.log(format_args!("#{attempt} gives up, style {style}"));
@@ -437,10 +390,6 @@ impl Oracle {
             None => Err(format!("#{attempt} was passed {node}, which was lost")),
         };
         self.must("I4", granted);
-    }
-
-    pub(crate) fn fix_limit(&mut self, limit: u32) {
-        self.limits.fix(limit);
     }
 
     /// Records a granted acquisition. The claims are in the order of the guard's tokens.
@@ -601,18 +550,15 @@ impl Oracle {
 
     /// Checks a value that was read, with its zxid, against the history of the shared value.
     pub(crate) fn value_read(&mut self, zxid: Zxid, data: &[u8]) {
-        let read = self.shared.read(zxid, data);
-        self.must("I12", read);
+        self.must("I12", self.shared.read(zxid, data));
     }
 
     pub(crate) fn value_swapped(&mut self, before: Zxid, zxid: Zxid, data: &[u8]) {
-        let swapped = self.shared.swapped(before, zxid, data);
-        self.must("I12", swapped);
+        self.must("I12", self.shared.swapped(before, zxid, data));
     }
 
     pub(crate) fn value_not_set(&mut self, before: Option<Zxid>, data: &[u8]) {
-        let not_set = self.shared.not_set(before, data);
-        self.must("I12", not_set);
+        self.must("I12", self.shared.not_set(before, data));
     }
 
     /// Returns true if an operator or a fault changed something that the protocol cannot report to
@@ -647,20 +593,20 @@ impl Oracle {
         self.requests.insert(path.to_owned(), Made::default());
     }
 
-    /// Records the end of a request. `applied` is the outcome that the request reports, if any.
-    pub(crate) fn answered(&mut self, path: &str, applied: Option<bool>) {
+    /// Records the end of a request, with the outcome that it reports.
+    pub(crate) fn answered(&mut self, path: &str, outcome: Outcome) {
         let Some(made) = self.requests.get_mut(path) else { return };
-        made.denied |= applied == Some(false);
+        made.denied |= outcome == Outcome::NotApplied;
         let times = made.times;
-        let wrong = match applied {
-            Some(true) => times != 1,
-            Some(false) => times != 0,
-            None => false,
+        let is_true = match outcome {
+            Outcome::Applied => times == 1,
+            Outcome::NotApplied => times == 0,
+            Outcome::Unknown => true,
         };
-        if wrong {
-            let text = format!("{path}: applied {times} times, said to be {applied:?}");
-            self.violated("I7", text);
-        }
+        self.must(
+            "I7",
+            ensure(is_true, || format!("{path}: applied {times} times, said to be {outcome:?}")),
+        );
     }
 
     /// Records a connection attempt of a client.

@@ -66,10 +66,9 @@ async fn simulate(plan: Plan) -> Outcome {
     let start = now();
     let world = World::new(plan);
     world.oracle().log(format_args!("{:?}", world.plan));
-    let course = tokio::spawn(course(Arc::clone(&world)));
+    let mut course = tokio::spawn(course(Arc::clone(&world)));
     let news = Arc::clone(&world.oracle().news);
     // A violation ends the run, whichever task finds it.
-    let mut course = course;
     loop {
         match futures::future::select(&mut course, std::pin::pin!(news.notified())).await {
             futures::future::Either::Left((result, _)) => {
@@ -83,27 +82,20 @@ async fn simulate(plan: Plan) -> Outcome {
         }
     }
     course.abort();
-    let is_locks_only = world.plan.locks && !world.plan.sessions;
-    let is_repeatable =
-        world.plan.recipe != Recipe::Registration || !world.plan.coordination.has_twins;
     let mut oracle = world.oracle();
-    let (requests, virtual_time) = (oracle.asked, now() - start);
-    let violation = oracle.violation.clone();
-    let (handoffs, faults) = (oracle.handoffs, std::mem::take(&mut oracle.faults));
-    let trace = std::mem::replace(&mut oracle.trace, crate::trace::Trace::new(start));
-    let hash = trace.hash();
-    let trace = trace.into_text();
+    let trace = std::mem::take(&mut oracle.trace);
     Outcome {
         seed,
-        violation,
-        trace,
-        hash,
-        is_locks_only,
-        is_repeatable,
-        requests,
-        handoffs,
-        virtual_time,
-        faults,
+        violation: oracle.violation.clone(),
+        hash: trace.hash(),
+        trace: trace.into_text(),
+        is_locks_only: world.plan.locks && !world.plan.sessions,
+        is_repeatable: world.plan.recipe != Recipe::Registration
+            || !world.plan.coordination.has_twins,
+        requests: oracle.asked,
+        handoffs: oracle.handoffs,
+        virtual_time: now() - start,
+        faults: std::mem::take(&mut oracle.faults),
     }
 }
 

@@ -6,19 +6,16 @@ use std::hash::{DefaultHasher, Hasher};
 use tokio::time::Instant;
 
 /// The trace of one seed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Trace {
-    start: Instant,
+    /// The time of the first line.
+    start: Option<Instant>,
     text: String,
 }
 
 impl Trace {
-    pub(crate) fn new(start: Instant) -> Self {
-        Self { start, text: String::new() }
-    }
-
     pub(crate) fn line(&mut self, now: Instant, what: fmt::Arguments<'_>) {
-        let at = now - self.start;
+        let at = now - *self.start.get_or_insert(now);
         let (secs, micros) = (at.as_secs(), at.subsec_micros());
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "{secs:>6}.{micros:06}  {what}");

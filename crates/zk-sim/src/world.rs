@@ -52,10 +52,10 @@ impl World {
         let asked = (!plan.locks).then_some(plan.session.requests);
         let mut oracle = Oracle::new(plan.lock_path, plan.handoffs, asked);
         oracle.has_slow_expiry = !plan.expiry_pass.is_zero();
-        oracle.limit_passes(plan.local_queue.passes, plan.local_queue.time);
-        oracle.set_barrier_size(plan.coordination.members);
+        oracle.local_queues.limit(plan.local_queue.passes, plan.local_queue.time);
+        oracle.barriers.size = plan.coordination.members;
         if !plan.permits.shared {
-            oracle.fix_limit(plan.permits.most);
+            oracle.limits.fix(plan.permits.most);
         }
         let oracle = Arc::new(Mutex::new(oracle));
         let told = Arc::clone(&oracle);

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use zk_coordination::session::{SessionId, Zxid};
 
+use crate::frames::Frames;
+
 /// The newest zxid that one session has read, over all its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Newest(AtomicI64);
@@ -17,15 +19,12 @@ impl Newest {
     }
 }
 
-/// Parser for the frames of one connection, in chunks of any size.
-#[derive(Debug, Default)]
-pub(crate) struct Frames {
-    /// The length and the part of the frame that is examined.
-    head: Vec<u8>,
+/// Reader of the replies on one connection, in chunks of any size.
+#[derive(Debug)]
+pub(crate) struct Replies {
+    frames: Frames,
     /// The session that the server has accepted.
     session: SessionId,
-    /// Bytes of the current frame read so far, its length included.
-    read: usize,
     /// Whether the first frame was read. It is the reply to the connect request and has no header.
     is_open: bool,
     /// Whether the server has no quorum, so that its replies are no part of a session.
@@ -54,29 +53,26 @@ const NODE_DELETED: [u8; 4] = [0, 0, 0, 2];
 /// Bytes of a frame that are examined. The path of an event is at the end of its frame.
 const LOOK_LEN: usize = 1_024;
 
-impl Frames {
+impl Replies {
+    pub(crate) fn new() -> Self {
+        let frames = Frames::new(LOOK_LEN);
+        Self { frames, session: SessionId::NONE, is_open: false, is_read_only: false }
+    }
+
     /// Parses bytes that the client has read.
     pub(crate) fn read(&mut self, mut bytes: &[u8], newest: &Newest) -> Vec<Seen> {
         let mut seen = Vec::new();
-        while !bytes.is_empty() {
-            let len = bytes.len().min(self.end() - self.read);
-            let looked_at = len.min(LOOK_LEN.saturating_sub(self.read));
-            self.head.extend_from_slice(&bytes[..looked_at]);
-            self.read += len;
-            bytes = &bytes[len..];
-            if self.read >= 4 && self.read == self.end() {
-                seen.extend(self.frame(newest).into_iter().flatten());
-                (self.read, self.is_open) = (0, true);
-                self.head.clear();
-            }
+        while let Some(head) = self.frames.next(&mut bytes) {
+            seen.extend(self.frame(&head, newest).into_iter().flatten());
+            self.is_open = true;
         }
         seen
     }
 
     /// Examines one complete frame. Only replies count as progress: notifications and pongs have
     /// negative xids. Errors of a server that has not processed the request have a zxid of 0 or -1.
-    fn frame(&mut self, newest: &Newest) -> [Option<Seen>; 2] {
-        let Some(body) = self.head.get(4..) else { return [None, None] };
+    fn frame(&mut self, head: &[u8], newest: &Newest) -> [Option<Seen>; 2] {
+        let Some(body) = head.get(4..) else { return [None, None] };
         let number = |at: usize| body.get(at..at + 8)?.try_into().ok().map(i64::from_be_bytes);
         if !self.is_open {
             // The protocol version and the timeout precede the session id.
@@ -99,16 +95,6 @@ impl Frames {
         let newer = if counts { newest.note(zxid) } else { None };
         let is_ok = body.get(12..16) == Some(&[0; 4]);
         [Some(Seen::Reply(xid, is_ok)), newer.map(|newer| Seen::BackInTime(zxid, newer))]
-    }
-
-    /// Returns the end of the current frame, or of its length field if the length is not complete.
-    fn end(&self) -> usize {
-        if self.read < 4 {
-            return 4;
-        }
-        let len = self.head.get(..4).and_then(|len| len.try_into().ok()).unwrap_or_default();
-        let len = u32::from_be_bytes(len);
-        4 + usize::try_from(len).unwrap_or(usize::MAX / 2)
     }
 }
 
@@ -138,16 +124,16 @@ mod tests {
         let first =
             [open(), reply(1, Zxid(5), 80), reply(-1, Zxid(-1), 30), reply(2, Zxid(7), 0)].concat();
         for piece in [1, 3, 16, 1_000] {
-            let (newest, mut frames) = (Newest::default(), Frames::default());
+            let (newest, mut replies) = (Newest::default(), Replies::new());
             for bytes in first.chunks(piece) {
-                assert!(only_others(frames.read(bytes, &newest)).is_empty());
+                assert!(only_others(replies.read(bytes, &newest)).is_empty());
             }
-            let mut frames = Frames::default();
+            let mut replies = Replies::new();
             let second =
                 [open(), reply(-2, Zxid(1), 0), reply(1, Zxid::ZERO, 0), reply(2, Zxid(6), 3)]
                     .concat();
             let seen: Vec<_> =
-                second.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest)).collect();
+                second.chunks(piece).flat_map(|bytes| replies.read(bytes, &newest)).collect();
             assert_eq!(only_others(seen), [Seen::BackInTime(Zxid(6), Zxid(7))]);
         }
     }
@@ -165,9 +151,9 @@ mod tests {
             [open(), event(3, "/a"), event(2, "/b"), reply(3, Zxid(9), 2_000), event(2, "/c")];
         let deleted = ["/b", "/c"].map(|path| Seen::Deleted(SessionId(5), path.to_owned()));
         for piece in [1, 7, 10_000] {
-            let (newest, mut frames) = (Newest::default(), Frames::default());
+            let (newest, mut replies) = (Newest::default(), Replies::new());
             let bytes = bytes.concat();
-            let seen = bytes.chunks(piece).flat_map(|bytes| frames.read(bytes, &newest));
+            let seen = bytes.chunks(piece).flat_map(|bytes| replies.read(bytes, &newest));
             assert_eq!(only_others(seen.collect()), deleted);
         }
     }

@@ -107,7 +107,7 @@ fn signal_ends_command_and_leftovers() {
     let zk = zk.env("GO", "/nonexistent");
     for signal in ["TERM", "INT"] {
         for leaves in [LEAVES_JOB, LEAVES_DAEMON] {
-            let script = format!("{leaves}; trap - INT; sleep 1000");
+            let script = format!("{leaves}; trap - INT; exec sleep 1000");
             let holder = zk.script("lock /l", &script, "ready\n");
             holder.signal(signal);
             let ended = holder.wait(LIMIT);

@@ -4,84 +4,65 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use zk_coordination::session::{CreateMode, ErrorCode, RetryOn};
+use tokio::task::JoinHandle;
+use zk_coordination::session::{Client, CreateMode, ErrorCode, RetryOn};
 use zk_coordination::{Barrier, BarrierError};
 use zk_testing::server::NodeKind;
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{T, client, client_of_three, polled, settle};
+use crate::{
+    MS, T, all, client_of_all, clients, cut_off, data, kind, lose, polled, settle, settle_watches,
+    watches,
+};
 
-/// Waits until the session has removed the watches that nobody needs.
-pub(crate) async fn settle_watches() {
-    // reason: virtual time, in which the session removes watches
-    tokio::time::sleep(T / 2).await;
+fn barrier(client: &Client) -> Barrier {
+    Barrier::new(client, "/b").unwrap()
 }
 
-fn watches(server: &TestServer) -> usize {
-    server.with(|ensemble| ensemble.watches(0))
+fn waiting(barrier: Barrier) -> JoinHandle<Result<(), BarrierError>> {
+    tokio::spawn(async move { barrier.wait().await })
 }
 
 #[tokio::test(start_paused = true)]
 async fn removal_wakes_all_waiters() {
-    let server = TestServer::in_memory();
-    let setter = Barrier::new(&client(&server, 1).await, "/barriers/b").unwrap();
+    let (_server, clients) = clients::<9>().await;
+    let setter = barrier(&clients[0]);
     setter.set().await.unwrap();
     setter.set().await.unwrap();
     assert!(setter.is_set().await.unwrap());
-    let mut waiting = Vec::new();
-    for seed in 2..10 {
-        let barrier = Barrier::new(&client(&server, seed).await, "/barriers/b").unwrap();
-        waiting.push(tokio::spawn(async move { barrier.wait().await }));
-    }
+    let waiters = clients.each_ref().map(|client| waiting(barrier(client)));
     settle().await;
-    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    assert!(waiters.iter().all(|waiting| !waiting.is_finished()));
     setter.remove().await.unwrap();
     setter.remove().await.unwrap();
-    for waiting in waiting {
-        waiting.await.unwrap().unwrap();
-    }
+    all(waiters).await;
     assert!(!setter.is_set().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn barrier_has_the_layout_of_curator() {
-    let server = TestServer::in_memory();
-    let barrier = Barrier::new(&client(&server, 1).await, "/a/b").unwrap();
+    let (server, [client]) = clients().await;
+    let barrier = Barrier::new(&client, "/a/b").unwrap();
     barrier.wait().await.unwrap();
     barrier.set().await.unwrap();
-    server.with(|ensemble| {
-        let kind = |path| ensemble.tree().node(path).unwrap().kind();
-        assert_eq!(kind("/a/b"), NodeKind::Persistent);
-        assert_eq!(kind("/a"), NodeKind::Container);
-    });
-}
-
-#[tokio::test(start_paused = true)]
-async fn zero_timeout_looks_once_over_any_distance() {
-    for round_trip in [5, 500].map(Duration::from_millis) {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
-        let barrier = Barrier::new(&client, "/b").unwrap();
-        drop(server.on_any_request().always().delay(round_trip));
-        assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
-        barrier.set().await.unwrap();
-        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
-        server.refuse_connects(0);
-        server.connection_of(client.session_id()).cut(Cut::Rst);
-        settle().await;
-        assert!(!barrier.wait_timeout(Duration::ZERO).await.unwrap(), "without a connection");
-    }
+    assert_eq!(kind(&server, "/a/b"), NodeKind::Persistent);
+    assert_eq!(kind(&server, "/a"), NodeKind::Container);
 }
 
 /// In CURATOR-654, the watch of a wait that has timed out stays.
 #[tokio::test(start_paused = true)]
 async fn curator_654_timed_out_wait_leaves_no_watch() {
-    let server = TestServer::in_memory();
-    let barrier = Barrier::new(&client(&server, 1).await, "/b").unwrap();
+    let (server, [client]) = clients().await;
+    let barrier = barrier(&client);
     barrier.set().await.unwrap();
     assert!(!barrier.wait_timeout(T).await.unwrap());
     settle_watches().await;
     assert_eq!(watches(&server), 0);
+    for polls in 1..6 {
+        drop(polled(polls, tokio::time::timeout(T, barrier.wait())).await);
+        settle_watches().await;
+        assert_eq!(watches(&server), 0, "a wait that is dropped after {polls} polls");
+    }
     barrier.remove().await.unwrap();
     assert!(barrier.wait_timeout(T).await.unwrap());
     settle_watches().await;
@@ -92,9 +73,8 @@ async fn curator_654_timed_out_wait_leaves_no_watch() {
 #[tokio::test(start_paused = true)]
 async fn zero_timeout_reads_the_barrier_at_any_round_trip() {
     for round_trip in [5, 50, 500].map(Duration::from_millis) {
-        let server = TestServer::in_memory();
-        let client = client(&server, 1).await;
-        let barrier = Barrier::new(&client, "/b").unwrap();
+        let (server, [client]) = clients().await;
+        let barrier = barrier(&client);
         drop(server.on_any_request().always().delay(round_trip));
         assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
         barrier.set().await.unwrap();
@@ -103,8 +83,7 @@ async fn zero_timeout_reads_the_barrier_at_any_round_trip() {
         assert!(barrier.wait_timeout(Duration::ZERO).await.unwrap(), "{round_trip:?}");
         settle_watches().await;
         assert_eq!(watches(&server), 0);
-        server.refuse_connects(0);
-        server.connections().cut(Cut::Rst);
+        cut_off(&server);
         settle().await;
         let at_once = tokio::time::timeout(Duration::ZERO, barrier.wait_timeout(Duration::ZERO));
         assert!(!at_once.await.expect("without a wait").unwrap(), "no connection");
@@ -112,47 +91,17 @@ async fn zero_timeout_reads_the_barrier_at_any_round_trip() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_wait_leaves_no_watch() {
-    for polls in 1..6 {
-        let server = TestServer::in_memory();
-        let barrier = Barrier::new(&client(&server, 1).await, "/b").unwrap();
-        barrier.set().await.unwrap();
-        let wait = tokio::time::timeout(T, barrier.wait());
-        drop(polled(polls, wait).await);
-        settle_watches().await;
-        assert_eq!(watches(&server), 0, "{polls} polls");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn wait_goes_on_after_a_change_of_the_node() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let barrier = Barrier::new(&client, "/b").unwrap();
-    barrier.set().await.unwrap();
-    let waiting = tokio::spawn({
-        let barrier = barrier.clone();
-        async move { barrier.wait().await }
-    });
-    settle().await;
-    client.set_data("/b", b"changed", None).await.unwrap();
-    settle().await;
-    assert!(!waiting.is_finished());
-    barrier.remove().await.unwrap();
-    waiting.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn wait_goes_on_over_reconnects() {
-    let server = TestServer::in_memory();
-    let (one, other) = (client(&server, 1).await, client(&server, 2).await);
-    let (waiter, setter) = (Barrier::new(&one, "/b").unwrap(), Barrier::new(&other, "/b").unwrap());
+    let (server, [one, other]) = clients().await;
+    let setter = barrier(&other);
     setter.set().await.unwrap();
     server.on(Op::Exists).drop_before_applying();
     server.on(Op::Exists).apply_then_drop_reply();
-    let waiting = tokio::spawn(async move { waiter.wait().await });
+    let waiting = waiting(barrier(&one));
     settle().await;
     server.connection_of(one.session_id()).cut(Cut::Rst);
+    settle().await;
+    other.set_data("/b", b"changed", None).await.unwrap();
     settle().await;
     assert!(!waiting.is_finished());
     server.refuse_connects(0);
@@ -165,16 +114,11 @@ async fn wait_goes_on_over_reconnects() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_replies_to_set_and_remove_do_no_harm() {
-    let server = TestServer::in_memory();
-    let barrier = Barrier::new(&client(&server, 1).await, "/b").unwrap();
+    let (server, [client]) = clients().await;
+    let barrier = barrier(&client);
     for is_applied in [true, false] {
         for op in [Op::Create2, Op::Delete] {
-            let fault = server.on(op);
-            if is_applied {
-                fault.apply_then_drop_reply()
-            } else {
-                fault.drop_before_applying()
-            };
+            lose(server.on(op), is_applied);
         }
         barrier.set().await.unwrap();
         assert!(barrier.is_set().await.unwrap());
@@ -185,23 +129,21 @@ async fn lost_replies_to_set_and_remove_do_no_harm() {
 
 #[tokio::test(start_paused = true)]
 async fn waiter_fails_when_its_session_expires() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let barrier = Barrier::new(&client, "/b").unwrap();
+    let (server, [client]) = clients().await;
+    let barrier = barrier(&client);
     barrier.set().await.unwrap();
-    let waiting = tokio::spawn(async move { barrier.wait().await });
+    let waiting = waiting(barrier);
     settle().await;
     server.expire(client.session_id());
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.retry_on(), RetryOn::NewSession, "{error}");
-    server.with(|ensemble| assert!(ensemble.tree().contains("/b"), "the barrier is still set"));
+    assert!(data(&server, "/b").is_some(), "the barrier is still set");
 }
 
 #[tokio::test(start_paused = true)]
 async fn barrier_reports_rejected_requests() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let barrier = Barrier::new(&client, "/b").unwrap();
+    let (server, [client]) = clients().await;
+    let barrier = barrier(&client);
     client.create("/b", b"", CreateMode::Persistent).await.unwrap();
     client.create("/b/child", b"", CreateMode::Persistent).await.unwrap();
     let BarrierError::Client(error) = barrier.remove().await.unwrap_err() else { panic!() };
@@ -215,14 +157,12 @@ async fn barrier_reports_rejected_requests() {
 #[tokio::test(start_paused = true)]
 async fn set_barrier_stops_waiters_on_any_server() {
     let server = TestServer::ensemble(3);
-    let setter = client_of_three(&server, 1).await;
-    let setter = Barrier::new(&setter, "/b").unwrap();
+    let setter = barrier(&client_of_all(&server, 1).await);
     let is_set = Arc::new(AtomicBool::new(false));
     let mut waiting = Vec::new();
     for seed in 2..8 {
         let is_set = is_set.clone();
-        let client = client_of_three(&server, seed).await;
-        let barrier = Barrier::new(&client, "/b").unwrap();
+        let barrier = barrier(&client_of_all(&server, seed).await);
         waiting.push(tokio::spawn(async move {
             loop {
                 let was_set = is_set.load(Ordering::SeqCst);
@@ -230,13 +170,13 @@ async fn set_barrier_stops_waiters_on_any_server() {
                 let passed_while_set = was_set && is_set.load(Ordering::SeqCst);
                 assert!(!passed_while_set, "seed {seed}");
                 // reason: virtual time, between two waits
-                tokio::time::sleep(Duration::from_millis(3)).await;
+                tokio::time::sleep(3 * MS).await;
             }
         }));
     }
     for round in 0..20 {
-        server.lag(1, Duration::from_millis(20 * (round % 3)));
-        server.lag(2, Duration::from_millis(50));
+        server.lag(1, 20 * MS * (round % 3));
+        server.lag(2, 50 * MS);
         setter.set().await.unwrap();
         is_set.store(true, Ordering::SeqCst);
         settle().await;

@@ -8,7 +8,7 @@ use zk_coordination::session::Client;
 use zk_coordination::{BarrierError, Entered};
 use zk_testing::{Rng, TestServer};
 
-use crate::double_barrier::{barrier, children, entered, entering, leaving};
+use crate::double_barrier::{barrier, entered, entering, leaving, nodes};
 use crate::{T, client, settle};
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -105,7 +105,7 @@ impl Group {
             left.expect("a member waits for ever").unwrap().unwrap();
         }
         settle().await;
-        assert!(children(&self.server).iter().all(|name| name == "ready"));
+        assert!(nodes(&self.server).iter().all(|name| name == "ready"));
         let mut next = Vec::new();
         for number in 0..size {
             let client = client(&self.server, 100 + u128::from(number)).await;
@@ -142,20 +142,13 @@ fn orders(size: usize) -> Vec<Vec<usize>> {
     orders(last).into_iter().flat_map(insert).collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn groups_leave_together_in_every_order() {
-    for size in 1..=4 {
-        let all = orders(size as usize);
-        assert_eq!(all.len(), (1..=size as usize).product::<usize>());
-        for order in all {
-            let order: Vec<_> = order.into_iter().map(|place| (place, Ending::Leave)).collect();
-            run(size, &order).await;
-        }
-    }
-}
-
+/// All members of larger groups leave.
 #[tokio::test(start_paused = true)]
 async fn small_groups_leave_together_with_each_pair_of_endings() {
+    for order in orders(4) {
+        let order: Vec<_> = order.into_iter().map(|place| (place, Ending::Leave)).collect();
+        run(4, &order).await;
+    }
     for size in 2..=3 {
         for order in orders(size as usize) {
             for first in ENDINGS {

@@ -9,6 +9,8 @@ use zk_coordination::session::{Config, RetryOn, SessionManager};
 use zk_coordination::{Cache, Group, NodeState, PersistentNode};
 use zk_testing::TestServer;
 
+use crate::MS;
+
 /// Session timeout, far longer than a test waits.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(40);
 
@@ -18,8 +20,7 @@ const SOON: Duration = Duration::from_secs(20);
 fn server_on_a_thread() -> TestServer {
     let (started, server) = mpsc::channel();
     thread::spawn(move || {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        current_thread().block_on(async {
             started.send(TestServer::start().await.unwrap()).unwrap();
             std::future::pending::<()>().await;
         });
@@ -31,21 +32,19 @@ fn config_of(server: &TestServer) -> Config {
     Config::new(&server.connect_string()).unwrap().session_timeout(SESSION_TIMEOUT)
 }
 
+/// Waits until the session is closed, and expects that it has left no node.
 #[allow(clippy::disallowed_methods, reason = "a real server on a real clock")]
-fn wait_until_no_session(server: &TestServer) {
+fn expect_closed(server: &TestServer) {
     let begun = Instant::now();
     while server.with(|servers| servers.sessions().count()) > 0 {
         assert!(begun.elapsed() < SOON, "the session is not closed");
-        thread::sleep(Duration::from_millis(1)); // reason: a server on another thread is polled
+        thread::sleep(MS); // reason: a server on another thread is polled
     }
+    assert!(crate::data(server, "/n").is_none());
 }
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-fn multi_thread() -> Runtime {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 async fn kept(server: &TestServer) -> (SessionManager, PersistentNode) {
@@ -57,24 +56,13 @@ async fn kept(server: &TestServer) -> (SessionManager, PersistentNode) {
 
 #[test]
 fn program_that_returns_leaves_no_node_behind() {
-    for runtime in [current_thread, multi_thread] {
+    let multi_thread = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for runtime in [current_thread(), multi_thread] {
         let server = server_on_a_thread();
-        let runtime = runtime();
         runtime.block_on(async { drop(kept(&server).await) });
         drop(runtime);
-        wait_until_no_session(&server);
-        assert!(!server.with(|ensemble| ensemble.tree().contains("/n")));
+        expect_closed(&server);
     }
-}
-
-#[test]
-fn runtime_that_ends_first_closes_the_node() {
-    let server = server_on_a_thread();
-    let runtime = current_thread();
-    let (_sessions, node) = runtime.block_on(kept(&server));
-    drop(runtime);
-    assert!(matches!(&node.state(), NodeState::Closed { error: Some(_) }));
-    wait_until_no_session(&server);
 }
 
 #[test]
@@ -88,6 +76,7 @@ fn call_after_the_end_of_the_runtime_is_never_repeated() {
         (sessions, node, group, cache)
     });
     drop(runtime);
+    assert!(matches!(&node.state(), NodeState::Closed { error: Some(_) }));
     current_thread().block_on(async {
         let error = node.wait_until_present(SOON).await.unwrap_err();
         assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
@@ -96,19 +85,21 @@ fn call_after_the_end_of_the_runtime_is_never_repeated() {
         let error = cache.wait_until_synced().await.unwrap_err();
         assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
     });
+    expect_closed(&server);
 }
 
 #[test]
 fn node_is_kept_and_closed_on_a_dedicated_thread() {
     let server = server_on_a_thread();
     let (sessions, thread) = SessionManager::connect_blocking(config_of(&server)).unwrap();
-    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    let start = || PersistentNode::start(&sessions, "/n", "a").unwrap();
+    let node = start();
     thread.block_on(node.wait_until_present(SOON)).unwrap();
     thread.block_on(node.set_data("b")).unwrap();
     thread.block_on(node.close()).unwrap();
-    assert!(!server.with(|ensemble| ensemble.tree().contains("/n")));
-    let node = PersistentNode::start(&sessions, "/n", "a").unwrap();
+    assert!(crate::data(&server, "/n").is_none());
+    let node = start();
     thread.block_on(node.wait_until_present(SOON)).unwrap();
     drop((sessions, node));
-    wait_until_no_session(&server);
+    expect_closed(&server);
 }

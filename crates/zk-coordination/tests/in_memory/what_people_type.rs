@@ -4,9 +4,9 @@ use futures::{FutureExt, Stream, StreamExt};
 use zk_coordination::{Cache, PersistentNode};
 use zk_recipes::session::{Client, CreateMode, ErrorCode, NodeData, ParentMode, Zxid};
 use zk_recipes::{Mutex, RwLock, SharedValue};
-use zk_testing::{Op, TestServer};
+use zk_testing::Op;
 
-use crate::{client, sessions};
+use crate::{clients, sessions_and_client};
 
 fn is_stream<S: Stream>(stream: S) -> S {
     stream
@@ -14,8 +14,7 @@ fn is_stream<S: Stream>(stream: S) -> S {
 
 #[tokio::test(start_paused = true)]
 async fn data_is_whatever_has_bytes() {
-    let server = TestServer::in_memory();
-    let (client, sessions) = (client(&server, 1).await, sessions(&server, 2).await);
+    let (_server, sessions, client) = sessions_and_client().await;
     let (owned, bytes) = (String::from("1"), vec![b'2']);
     client.create("/n", "0", CreateMode::Persistent).await.unwrap();
     client.set_data("/n", &owned, None).await.unwrap();
@@ -38,8 +37,7 @@ async fn data_is_whatever_has_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn names_are_iterated_as_text() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = clients().await;
     client.create("/n", "", CreateMode::Persistent).await.unwrap();
     client.create("/n/a", "", CreateMode::Persistent).await.unwrap();
     let children = client.get_children("/n").await.unwrap();
@@ -53,8 +51,7 @@ async fn names_are_iterated_as_text() {
 
 #[tokio::test(start_paused = true)]
 async fn builder_is_stored_and_spawned() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = clients().await;
     let path = String::from("/a/b");
     let create = client.create_builder(&path).data(&path).parents(ParentMode::Persistent);
     let (spawned, again) = (tokio::spawn(create.clone().create()), create.or_set_data());
@@ -68,8 +65,7 @@ async fn builder_is_stored_and_spawned() {
 
 #[tokio::test(start_paused = true)]
 async fn set_creates_a_node_that_was_deleted_meanwhile() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = clients().await;
     let set = || client.create_builder("/n").data("x").or_set_data().create();
     // As if another client deleted the node between the two requests.
     server.on(Op::Create2).answer(ErrorCode::NODE_EXISTS);
@@ -81,8 +77,7 @@ async fn set_creates_a_node_that_was_deleted_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn delete_recursive_deletes_everything_below() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (server, [client]) = clients().await;
     for n in 0..250 {
         let node = client.create_builder(format!("/a/{}/{n}", n % 7));
         node.parents(ParentMode::Persistent).create().await.unwrap();
@@ -96,8 +91,7 @@ async fn delete_recursive_deletes_everything_below() {
 
 #[tokio::test(start_paused = true)]
 async fn delete_recursive_deletes_nodes_created_meanwhile() {
-    let server = TestServer::in_memory();
-    let (client, other) = (client(&server, 1).await, client(&server, 2).await);
+    let (server, [client, other]) = clients().await;
     client.create_builder("/a/b").parents(ParentMode::Persistent).create().await.unwrap();
     let busy = async {
         for n in 0..3 {
@@ -111,8 +105,7 @@ async fn delete_recursive_deletes_nodes_created_meanwhile() {
 
 #[tokio::test(start_paused = true)]
 async fn reply_has_a_zxid() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
+    let (_server, [client]) = clients().await;
     let (created, zxid) =
         client.create("/n", "", CreateMode::Persistent).with_zxid().await.unwrap();
     assert_eq!(zxid, Some(created.stat.czxid));
@@ -125,8 +118,7 @@ async fn reply_has_a_zxid() {
 
 #[tokio::test(start_paused = true)]
 async fn subscriptions_are_streams() {
-    let server = TestServer::in_memory();
-    let (client, sessions) = (client(&server, 1).await, sessions(&server, 2).await);
+    let (_server, sessions, client) = sessions_and_client().await;
     client.create("/n", "", CreateMode::Persistent).await.unwrap();
     let mut watch = is_stream(client.watch("/n").await.unwrap());
     let (mut changes, mut events) = (is_stream(sessions.changes()), is_stream(client.events()));
@@ -147,8 +139,7 @@ async fn subscriptions_are_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn locks_are_acquired_under_other_names() {
-    let server = TestServer::in_memory();
-    let client: Client = client(&server, 1).await;
+    let (_server, [client]): (_, [Client; 1]) = clients().await;
     let lock = RwLock::new(&client, "/rw").unwrap();
     let reading = lock.read().await.unwrap();
     reading.release().await.unwrap();

@@ -1,12 +1,13 @@
 //! Faults of Curator's `ServiceDiscovery` that this crate does not have.
 
-use std::time::Duration;
-
 use zk_discovery::session::{Config, CreateMode, SessionManager};
-use zk_discovery::{Discovery, Instances, Rejection};
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_discovery::{Discovery, Rejection};
+use zk_testing::{Cut, SessionId, TestServer};
 
-use crate::{BASE, T, client, config, data, discovery, register, sessions, settle, stored, web};
+use crate::{
+    BASE, MS, T, client, config, cut_off, data, discovery, ids, pass, process, register,
+    register_all, registered, settle, stored, two_processes, web,
+};
 
 const PATH: &str = "/services/web/a";
 
@@ -14,17 +15,13 @@ const PATH: &str = "/services/web/a";
 /// registration again, and an update is lost.
 #[tokio::test(start_paused = true)]
 async fn curator_146_update_is_kept_after_a_reconnect() {
-    for is_expiry in [true, false] {
-        let server = TestServer::in_memory();
-        let sessions = sessions(&server, 1).await;
-        let discovery = Discovery::new(&sessions, BASE).unwrap();
-        let registration = register(&discovery, web("a")).await;
-        let new = registration.instance().with_port(9090);
+    let (server, sessions, discovery) = process().await;
+    let registration = register(&discovery, web("a")).await;
+    for (port, is_expiry) in [(1, true), (2, false), (3, true)] {
+        let new = registration.instance().with_port(port);
         registration.update(new.clone()).await.unwrap();
-        let session_id = sessions.client().session_id();
-        lose(&server, session_id, is_expiry);
-        // reason: virtual time, in which the instance is registered again
-        tokio::time::sleep(T).await;
+        lose(&server, sessions.client().session_id(), is_expiry);
+        pass(T).await; // in which the instance is registered again
         registration.wait_until_registered(T).await.unwrap();
         assert_eq!(stored(&server, PATH).unwrap(), new);
     }
@@ -33,15 +30,11 @@ async fn curator_146_update_is_kept_after_a_reconnect() {
 /// CURATOR-181: an update during an outage.
 #[tokio::test(start_paused = true)]
 async fn curator_181_update_during_an_outage_is_registered() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
+    let (server, _discovery, _, registration) = registered().await;
+    cut_off(&server);
     let new = registration.instance().with_port(9090);
     let updating = async {
-        // reason: virtual time, in which the session expires
-        tokio::time::sleep(3 * T).await;
+        pass(3 * T).await; // in which the session expires
         assert_eq!(data(&server, PATH), None);
         server.accept_connects(0);
     };
@@ -56,19 +49,14 @@ async fn curator_181_update_during_an_outage_is_registered() {
 async fn curator_164_reconnect_does_not_undo_unregister() {
     for after in 0..40 {
         for is_expiry in [true, false] {
-            let server = TestServer::in_memory();
-            let sessions = sessions(&server, 1).await;
-            let session_id = sessions.client().session_id();
-            let discovery = Discovery::new(&sessions, BASE).unwrap();
+            let (server, sessions, discovery) = process().await;
             let registration = register(&discovery, web("a")).await;
-            server.on_any_request().always().delay(Duration::from_millis(10));
-            lose(&server, session_id, is_expiry);
-            // reason: virtual time, after which the instance is unregistered
-            tokio::time::sleep(Duration::from_millis(after * 5)).await;
+            server.on_any_request().always().delay(10 * MS);
+            lose(&server, sessions.client().session_id(), is_expiry);
+            pass(after * 5 * MS).await; // after which the instance is unregistered
             registration.unregister().await.unwrap();
             assert_eq!(data(&server, PATH), None, "after {after}");
-            // reason: virtual time, in which nothing may register the instance
-            tokio::time::sleep(3 * T).await;
+            pass(3 * T).await; // in which nothing may register the instance
             assert_eq!(data(&server, PATH), None, "after {after}");
         }
     }
@@ -77,11 +65,8 @@ async fn curator_164_reconnect_does_not_undo_unregister() {
 /// CURATOR-175: an instance that is registered while ZooKeeper is down is never registered.
 #[tokio::test(start_paused = true)]
 async fn curator_175_registration_waits_for_the_ensemble() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let (server, _sessions, discovery) = process().await;
+    cut_off(&server);
     let registration = discovery.register(web("a")).unwrap();
     assert!(registration.wait_until_registered(5 * T).await.is_err());
     server.accept_connects(0);
@@ -96,8 +81,7 @@ async fn curator_175_program_may_start_before_the_ensemble() {
     server.refuse_connects(0);
     let config: Config = config(1).connect_timeout(20 * T);
     let connecting = tokio::spawn(SessionManager::connect(config.connector(server.clone())));
-    // reason: virtual time, for which the ensemble is down
-    tokio::time::sleep(10 * T).await;
+    pass(10 * T).await; // for which the ensemble is down
     server.accept_connects(0);
     let sessions = connecting.await.unwrap().unwrap();
     register(&Discovery::new(&sessions, BASE).unwrap(), web("a")).await.unregister().await.unwrap();
@@ -107,21 +91,15 @@ async fn curator_175_program_may_start_before_the_ensemble() {
 /// them again.
 #[tokio::test(start_paused = true)]
 async fn curator_320_reconnect_writes_nothing() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let ours = Discovery::new(&sessions, BASE).unwrap();
-    let mut registrations = Vec::new();
-    for n in 0..20 {
-        registrations.push(register(&ours, web(&n.to_string())).await);
-    }
+    let (server, sessions, ours) = process().await;
+    let _registrations = register_all(&ours, 0..20).await;
     let cache = discovery(&server, 2).await.cache("web").await.unwrap();
     let before = cache.instances();
     assert_eq!(before.len(), 20);
     let zxid = server.with(|ensemble| ensemble.zxid());
     for _ in 0..5 {
         server.connection_of(sessions.client().session_id()).cut(Cut::Rst);
-        // reason: virtual time, in which the session reconnects
-        tokio::time::sleep(T / 2).await;
+        pass(T / 2).await; // in which the session reconnects
         assert!(sessions.client().is_connected());
     }
     assert_eq!(server.with(|ensemble| ensemble.zxid()), zxid);
@@ -132,11 +110,8 @@ async fn curator_320_reconnect_writes_nothing() {
 /// second one does nothing, and the instance stays.
 #[tokio::test(start_paused = true)]
 async fn curator_617_unregister_can_be_repeated_after_a_loss() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
+    let (server, _discovery, _, registration) = registered().await;
+    cut_off(&server);
     for _ in 0..3 {
         let first = tokio::time::timeout(T / 10, registration.unregister()).await;
         assert!(first.is_err(), "{first:?}");
@@ -146,27 +121,12 @@ async fn curator_617_unregister_can_be_repeated_after_a_loss() {
     assert_eq!(data(&server, PATH), None);
 }
 
-/// CURATOR-617: the deletion is applied, and its reply is lost.
-#[tokio::test(start_paused = true)]
-async fn curator_617_unregister_is_not_confused_by_a_lost_reply() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
-    let lost = server.on(Op::Delete).apply_then_drop_reply();
-    registration.unregister().await.unwrap();
-    assert_eq!((lost.count(), data(&server, PATH)), (1, None));
-}
-
 /// CURATOR-705: a cache is empty directly after its start.
 #[tokio::test(start_paused = true)]
 async fn curator_705_opened_cache_has_all_instances() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
-    let mut registrations = Vec::new();
-    for n in 0..300 {
-        registrations.push(register(&theirs, web(&n.to_string())).await);
-    }
-    server.on_any_request().always().delay(Duration::from_millis(10));
+    let (server, ours, theirs) = two_processes().await;
+    let _registrations = register_all(&theirs, 0..300).await;
+    server.on_any_request().always().delay(10 * MS);
     assert_eq!(ours.cache("web").await.unwrap().instances().len(), 300);
     assert_eq!(ours.provider("web").await.unwrap().instances().len(), 300);
     assert_eq!(ours.instances("web").await.unwrap().len(), 300);
@@ -197,10 +157,6 @@ async fn broken_neighbour_is_skipped_and_reported() {
     operator.set_data("/services/web/b", web("b").to_json().as_bytes(), None).await.unwrap();
     let after = cache.changed(&before).await.unwrap();
     assert_eq!((ids(&after), after.rejected().len()), (vec!["a", "b", "f"], 3));
-}
-
-fn ids(instances: &Instances) -> Vec<&str> {
-    instances.iter().map(|instance| instance.id()).collect()
 }
 
 /// Expires a session, or cuts its connection.

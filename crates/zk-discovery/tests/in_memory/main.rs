@@ -17,11 +17,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use zk_discovery::session::{Client, Config, SessionManager};
-use zk_discovery::{Discovery, Registration, ServiceInstance};
-use zk_testing::TestServer;
+use zk_discovery::{Discovery, Instances, Registration, ServiceInstance};
+use zk_testing::{Cut, TestServer};
 
 /// Session timeout of the clients.
 pub(crate) const T: Duration = Duration::from_secs(10);
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
 /// Path of the services.
 pub(crate) const BASE: &str = "/services";
@@ -40,6 +42,56 @@ pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager 
 
 pub(crate) async fn discovery(server: &TestServer, seed: u128) -> Discovery {
     Discovery::new(&sessions(server, seed).await, BASE).unwrap()
+}
+
+/// Starts a server, and opens the sessions and the discovery of a process.
+pub(crate) async fn process() -> (TestServer, SessionManager, Discovery) {
+    let server = TestServer::in_memory();
+    let sessions = sessions(&server, 1).await;
+    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    (server, sessions, discovery)
+}
+
+/// Starts a server, and opens the discoveries of two processes.
+pub(crate) async fn two_processes() -> (TestServer, Discovery, Discovery) {
+    let server = TestServer::in_memory();
+    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    (server, ours, theirs)
+}
+
+/// Starts a server, and registers the instance `a`. The client with seed 2 is an operator.
+pub(crate) async fn registered() -> (TestServer, Discovery, Client, Registration) {
+    let server = TestServer::in_memory();
+    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
+    let registration = register(&discovery, web("a")).await;
+    (server, discovery, operator, registration)
+}
+
+/// Registers instances with these ids.
+pub(crate) async fn register_all<T: ToString>(
+    discovery: &Discovery,
+    ids: impl IntoIterator<Item = T>,
+) -> Vec<Registration> {
+    let mut registrations = Vec::new();
+    for id in ids {
+        registrations.push(register(discovery, web(&id.to_string())).await);
+    }
+    registrations
+}
+
+pub(crate) fn ids(instances: &Instances) -> Vec<&str> {
+    instances.iter().map(|instance| instance.id()).collect()
+}
+
+/// Cuts all connections, and refuses new ones.
+pub(crate) fn cut_off(server: &TestServer) {
+    server.refuse_connects(0);
+    server.connections().cut(Cut::Rst);
+}
+
+/// Lets virtual time pass.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await; // reason: virtual time
 }
 
 /// An instance of the service `web`.
@@ -72,7 +124,7 @@ pub(crate) fn stored(server: &TestServer, path: &str) -> Option<ServiceInstance>
 /// The paused clock advances by 50 ms.
 pub(crate) async fn settle() {
     // reason: the paused clock advances when no task is ready
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    pass(50 * MS).await;
 }
 
 /// Polls a future at most so many times, with a run of the other tasks after each, and drops it if

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use zk_discovery::limits::{DOWN_ERRORS_MAX, DOWN_TIME};
 use zk_discovery::{
@@ -10,16 +9,13 @@ use zk_discovery::{
 };
 use zk_testing::TestServer;
 
-use crate::{discovery, register, settle, web};
+use crate::{MS, T, discovery, pass, process, register, register_all, settle, web};
 
 /// A provider of some instances.
-async fn provider_of(server: &TestServer, ids: &[&str]) -> (Provider, Vec<Registration>) {
-    let discovery = discovery(server, 1).await;
-    let mut registrations = Vec::new();
-    for id in ids {
-        registrations.push(register(&discovery, web(id)).await);
-    }
-    (discovery.provider("web").await.unwrap(), registrations)
+async fn provider_of(ids: &[&str]) -> (Provider, Vec<Registration>, TestServer) {
+    let (server, _sessions, discovery) = process().await;
+    let registrations = register_all(&discovery, ids).await;
+    (discovery.provider("web").await.unwrap(), registrations, server)
 }
 
 fn choose(provider: &Provider) -> String {
@@ -32,8 +28,7 @@ fn choices(provider: &Provider, count: usize) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn round_robin_returns_the_instances_in_turn() {
-    let server = TestServer::in_memory();
-    let (provider, mut registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let (provider, mut registrations, _server) = provider_of(&["a", "b", "c"]).await;
     assert_eq!(choices(&provider, 7), "abcabca");
     registrations.pop().unwrap().unregister().await.unwrap();
     settle().await;
@@ -46,8 +41,7 @@ async fn round_robin_returns_the_instances_in_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn random_choices_repeat_with_the_seed_and_are_even() {
-    let server = TestServer::in_memory();
-    let (provider, _registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let (provider, _registrations, _server) = provider_of(&["a", "b", "c"]).await;
     let provider = provider.with_strategy(Random::with_seed(7));
     let first = choices(&provider, 3_000);
     let provider = provider.with_strategy(Random::with_seed(7));
@@ -60,8 +54,7 @@ async fn random_choices_repeat_with_the_seed_and_are_even() {
 
 #[tokio::test(start_paused = true)]
 async fn sticky_choice_lasts_until_the_instance_is_gone() {
-    let server = TestServer::in_memory();
-    let (provider, mut registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let (provider, mut registrations, server) = provider_of(&["a", "b", "c"]).await;
     let provider = provider.with_strategy(Sticky::new(RoundRobin::new()));
     assert_eq!(choices(&provider, 5), "aaaaa");
     let a = registrations.remove(0);
@@ -95,88 +88,49 @@ fn sticky_keeps_a_random_choice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instance_is_down_after_two_errors_for_thirty_seconds() {
-    let server = TestServer::in_memory();
-    let (provider, _registrations) = provider_of(&server, &["a", "b"]).await;
-    let a = provider.instances()[0].clone();
-    provider.note_error(&a);
-    assert_eq!(provider.instances().len(), 2, "one error is an accident");
-    provider.note_error(&a);
-    assert_eq!(choices(&provider, 4), "bbbb");
-    // reason: virtual time, almost until the errors are old
-    tokio::time::sleep(DOWN_TIME - Duration::from_millis(1)).await;
-    assert_eq!(provider.instances().len(), 1);
-    // reason: virtual time, until the errors are old
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(provider.instances().len(), 2);
+async fn instance_is_down_after_some_errors_for_a_time() {
+    for (limits, errors, time) in [
+        (None, 2, DOWN_TIME),
+        (Some((3, T / 10)), 3, T / 10),
+        (Some((0, DOWN_TIME)), 1, DOWN_TIME),
+        (Some((u32::MAX, DOWN_TIME)), DOWN_ERRORS_MAX, DOWN_TIME),
+    ] {
+        let (provider, _registrations, _server) = provider_of(&["a", "b"]).await;
+        let provider = match limits {
+            Some((limit, time)) => provider.with_down_after(limit, time),
+            None => provider,
+        };
+        let a = provider.instances()[0].clone();
+        for _ in 1..errors {
+            provider.note_error(&a);
+        }
+        assert_eq!(provider.instances().len(), 2, "{limits:?}");
+        provider.note_error(&a);
+        assert_eq!(choices(&provider, 4), "bbbb", "{limits:?}");
+        pass(time - MS).await;
+        assert_eq!(provider.instances().len(), 1, "{limits:?}");
+        pass(MS).await;
+        assert_eq!(provider.instances().len(), 2, "{limits:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn instance_is_down_only_while_all_its_errors_are_recent() {
-    let server = TestServer::in_memory();
-    let (provider, _registrations) = provider_of(&server, &["a"]).await;
+    let (provider, _registrations, _server) = provider_of(&["a"]).await;
     let a = provider.instance().unwrap();
     provider.note_error(&a);
-    // reason: virtual time between two errors
-    tokio::time::sleep(DOWN_TIME * 2 / 3).await;
+    pass(DOWN_TIME * 2 / 3).await; // virtual time between two errors
     provider.note_error(&a);
     assert!(provider.instance().is_none());
-    // reason: virtual time, until the first error is old
-    tokio::time::sleep(DOWN_TIME / 3).await;
+    pass(DOWN_TIME / 3).await; // until the first error is old
     assert!(provider.instance().is_some());
     provider.note_error(&a);
     assert!(provider.instance().is_none(), "the second error is still recent");
 }
 
 #[tokio::test(start_paused = true)]
-async fn rare_errors_never_take_an_instance_down() {
-    let server = TestServer::in_memory();
-    let (provider, _registrations) = provider_of(&server, &["a"]).await;
-    let a = provider.instance().unwrap();
-    for _ in 0..10 {
-        provider.note_error(&a);
-        assert_eq!(provider.instances().len(), 1);
-        // reason: virtual time, after which the error is old
-        tokio::time::sleep(DOWN_TIME).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn down_limits_can_be_set() {
-    let server = TestServer::in_memory();
-    let (provider, _registrations) = provider_of(&server, &["a"]).await;
-    let provider = provider.with_down_after(3, Duration::from_secs(1));
-    let a = provider.instance().unwrap();
-    provider.note_error(&a);
-    provider.note_error(&a);
-    assert!(provider.instance().is_some());
-    provider.note_error(&a);
-    assert!(provider.instance().is_none());
-    // reason: virtual time, until the errors are old
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(provider.instance().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn down_limit_is_at_least_one_and_bounded() {
-    for (limit, errors) in [(0, 1), (u32::MAX, DOWN_ERRORS_MAX)] {
-        let server = TestServer::in_memory();
-        let (provider, _registrations) = provider_of(&server, &["a"]).await;
-        let provider = provider.with_down_after(limit, DOWN_TIME);
-        let a = provider.instance().unwrap();
-        for _ in 1..errors {
-            provider.note_error(&a);
-        }
-        assert!(provider.instance().is_some(), "{limit}");
-        provider.note_error(&a);
-        assert!(provider.instance().is_none(), "{limit}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn errors_outlast_an_update_but_not_a_restart() {
-    let server = TestServer::in_memory();
-    let (provider, mut registrations) = provider_of(&server, &["a"]).await;
+    let (provider, mut registrations, server) = provider_of(&["a"]).await;
     let a = provider.instance().unwrap();
     provider.note_error(&a);
     provider.note_error(&a);
@@ -194,8 +148,7 @@ async fn errors_outlast_an_update_but_not_a_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn disabled_and_filtered_instances_are_not_returned() {
-    let server = TestServer::in_memory();
-    let (provider, registrations) = provider_of(&server, &["a", "b", "c"]).await;
+    let (provider, registrations, _server) = provider_of(&["a", "b", "c"]).await;
     let is_not_c = |instance: &ServiceInstance| instance.id() != "c";
     let provider =
         provider.with_filter(is_not_c).with_filter(|instance| instance.port() == Some(8080));

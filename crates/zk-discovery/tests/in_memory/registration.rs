@@ -1,24 +1,19 @@
 //! Registrations: creation, updates, conflicts, loss and the end.
 
-use std::time::Duration;
-
-use zk_discovery::session::{
-    Acl, CreateMode, ErrorCode, ErrorKind, OPEN_ACL_UNSAFE, Perms, RetryOn,
-};
+use zk_discovery::session::{ErrorCode, ErrorKind, RetryOn};
 use zk_discovery::{Discovery, DiscoveryError, NodeState, ServiceInstance, ServiceType};
-use zk_testing::{Cut, Op, SessionId, TestServer};
+use zk_testing::{Op, SessionId, TestServer};
 
 use crate::{
-    BASE, T, client, data, discovery, poll_times, register, sessions, settle, stored, web,
+    BASE, T, client, cut_off, data, discovery, poll_times, process, register, registered, sessions,
+    settle, stored, two_processes, web,
 };
 
 const PATH: &str = "/services/web/a";
 
 #[tokio::test(start_paused = true)]
 async fn instance_is_registered_with_its_json() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
+    let (server, _discovery, _, registration) = registered().await;
     assert_eq!(registration.path(), PATH);
     assert_eq!(data(&server, PATH).unwrap(), registration.instance().to_json());
     let owner = server.with(|ensemble| ensemble.tree().node(PATH).unwrap().stat().ephemeral_owner);
@@ -32,8 +27,7 @@ async fn instance_is_registered_with_its_json() {
 
 #[tokio::test(start_paused = true)]
 async fn each_type_has_its_kind_of_node() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (server, _sessions, discovery) = process().await;
     for service_type in [
         ServiceType::Dynamic,
         ServiceType::DynamicSequential,
@@ -57,8 +51,7 @@ async fn each_type_has_its_kind_of_node() {
 /// No server accepts it, so it must not replace the instance that the next session registers.
 #[tokio::test(start_paused = true)]
 async fn too_large_update_keeps_the_registered_instance() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (server, _sessions, discovery) = process().await;
     let huge = || web("a").with_address("a".repeat(2 << 20));
     let DiscoveryError::Client(error) = discovery.register(huge()).unwrap_err() else { panic!() };
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
@@ -77,8 +70,7 @@ async fn too_large_update_keeps_the_registered_instance() {
 
 #[tokio::test(start_paused = true)]
 async fn sequential_instances_may_have_one_id() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (_server, _sessions, discovery) = process().await;
     let instance = web("a").with_service_type(ServiceType::DynamicSequential);
     let _first = register(&discovery, instance.clone()).await;
     let _second = register(&discovery, instance).await;
@@ -86,21 +78,8 @@ async fn sequential_instances_may_have_one_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn update_replaces_the_data() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
-    let new = registration.instance().with_port(9090).with_payload("busy");
-    registration.update(new.clone()).await.unwrap();
-    assert_eq!(stored(&server, PATH).unwrap(), new);
-    assert_eq!(registration.instance(), new);
-}
-
-#[tokio::test(start_paused = true)]
 async fn update_to_another_instance_is_an_error() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
+    let (server, _discovery, _, registration) = registered().await;
     let before = registration.instance();
     for other in [
         web("b"),
@@ -116,8 +95,7 @@ async fn update_to_another_instance_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_names_and_ids_are_rejected() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (server, _sessions, discovery) = process().await;
     for name in ["", "/", "/web", "web/", "a//b", ".", "..", "a\0"] {
         let error = discovery.register(ServiceInstance::new(name)).unwrap_err();
         assert!(matches!(error, DiscoveryError::InvalidName { .. }), "{name:?}: {error}");
@@ -144,8 +122,7 @@ async fn names_may_have_several_levels_and_the_root_is_a_base() {
 /// Curator deletes the node of the other process.
 #[tokio::test(start_paused = true)]
 async fn instance_of_another_process_is_a_conflict() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let (server, ours, theirs) = two_processes().await;
     let first = register(&theirs, web("a").with_port(1)).await;
     let second = ours.register(web("a").with_port(2)).unwrap();
     let error = second.wait_until_registered(T).await.unwrap_err();
@@ -162,53 +139,8 @@ async fn instance_of_another_process_is_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_registration_succeeds_once_it_is_permitted() {
-    let server = TestServer::in_memory();
-    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
-    operator.create(BASE, b"", CreateMode::Persistent).await.unwrap();
-    operator.set_acl(BASE, &[Acl::world(Perms::READ | Perms::ADMIN)], None).await.unwrap();
-    let registration = discovery.register(web("a")).unwrap();
-    let error = registration.wait_until_registered(T).await.unwrap_err();
-    let DiscoveryError::NotRegistered { state: NodeState::Refused { error }, .. } = error else {
-        panic!("{error}")
-    };
-    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
-    operator.set_acl(BASE, OPEN_ACL_UNSAFE, None).await.unwrap();
-    registration.wait_until_registered(3 * T).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn next_session_registers_the_latest_update() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
-    let registration = register(&discovery, web("a")).await;
-    for port in [1, 2, 3] {
-        let new = registration.instance().with_port(port);
-        registration.update(new.clone()).await.unwrap();
-        server.expire(sessions.client().session_id());
-        let mut state = registration.subscribe();
-        state.wait_for(|state| !state.is_present()).await.unwrap();
-        registration.wait_until_registered(3 * T).await.unwrap();
-        assert_eq!(stored(&server, PATH).unwrap(), new);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn deleted_instance_is_registered_again() {
-    let server = TestServer::in_memory();
-    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
-    let registration = register(&discovery, web("a")).await;
-    operator.delete(PATH, None).await.unwrap();
-    settle().await;
-    registration.wait_until_registered(T).await.unwrap();
-    assert_eq!(stored(&server, PATH).unwrap(), registration.instance());
-}
-
-#[tokio::test(start_paused = true)]
 async fn dropped_registration_is_unregistered() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (server, _sessions, discovery) = process().await;
     drop(register(&discovery, web("a")).await);
     settle().await;
     assert_eq!(data(&server, PATH), None);
@@ -216,9 +148,7 @@ async fn dropped_registration_is_unregistered() {
 
 #[tokio::test(start_paused = true)]
 async fn unregistered_instance_rejects_updates_and_waits() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
+    let (_server, discovery, _, registration) = registered().await;
     registration.unregister().await.unwrap();
     registration.unregister().await.unwrap();
     let updated = registration.update(web("a")).await.unwrap_err();
@@ -233,9 +163,7 @@ async fn unregistered_instance_rejects_updates_and_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_unregistration_is_an_error_in_each_call() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let registration = register(&discovery, web("a")).await;
+    let (server, _discovery, _, registration) = registered().await;
     server.on(Op::Delete).always().answer(ErrorCode::NO_AUTH);
     for _ in 0..2 {
         let error = registration.unregister().await.unwrap_err();
@@ -248,60 +176,18 @@ async fn rejected_unregistration_is_an_error_in_each_call() {
 async fn lost_reply_leaves_one_registration() {
     for op in [Op::Create2, Op::CreateContainer, Op::Exists, Op::SetData, Op::Delete, Op::Sync] {
         for is_applied in [true, false] {
-            let server = TestServer::in_memory();
-            let discovery = discovery(&server, 1).await;
-            if is_applied {
-                server.on(op).apply_then_drop_reply()
-            } else {
-                server.on(op).drop_before_applying()
+            let (server, _sessions, discovery) = process().await;
+            match is_applied {
+                true => server.on(op).apply_then_drop_reply(),
+                false => server.on(op).drop_before_applying(),
             };
             let registration = register(&discovery, web("a")).await;
             let new = registration.instance().with_port(9090);
             registration.update(new.clone()).await.unwrap();
+            assert_eq!(registration.instance(), new, "{op:?}");
             assert_eq!(stored(&server, PATH).unwrap(), new, "{op:?}");
             registration.unregister().await.unwrap();
             assert_eq!(data(&server, PATH), None, "{op:?}");
-        }
-    }
-}
-
-/// The server confirms the deletion also if the create was in flight.
-#[tokio::test(start_paused = true)]
-async fn unregister_during_the_creation_leaves_no_node() {
-    let ms = Duration::from_millis(1);
-    for service_type in [ServiceType::Dynamic, ServiceType::DynamicSequential] {
-        for lost in [None, Some(Op::Create2), Some(Op::Delete)] {
-            for step in 0..16 {
-                let server = TestServer::in_memory();
-                let sessions = sessions(&server, 1).await;
-                let discovery = Discovery::new(&sessions, BASE).unwrap();
-                let id = sessions.client().session_id();
-                match lost {
-                    Some(Op::Delete) => drop(server.on(Op::Delete).drop_before_applying()),
-                    Some(op) => drop(server.on(op).apply_then_drop_reply()),
-                    None => {}
-                }
-                server.on_any_request().session(id).always().delay(10 * ms);
-                let instance = web("a").with_service_type(service_type);
-                let registration = discovery.register(instance).unwrap();
-                // reason: virtual time, after which the instance is unregistered
-                tokio::time::sleep(step * 5 * ms).await;
-                registration.unregister().await.unwrap();
-                let left = || {
-                    server.with(|ensemble| {
-                        ensemble
-                            .tree()
-                            .node("/services/web")
-                            .map_or(0, |web| web.children().count())
-                    })
-                };
-                let what = format!("{service_type} {lost:?} {step}");
-                assert_eq!(left(), 0, "{what}: confirmed");
-                // reason: virtual time, in which a late creation would be applied
-                tokio::time::sleep(T / 2).await;
-                assert_eq!(left(), 0, "{what}");
-                assert_eq!(sessions.client().session_id(), id, "{what}");
-            }
         }
     }
 }
@@ -310,8 +196,7 @@ async fn unregister_during_the_creation_leaves_no_node() {
 #[tokio::test(start_paused = true)]
 async fn dropped_futures_leave_nothing_behind() {
     for polls in 0..6 {
-        let server = TestServer::in_memory();
-        let discovery = discovery(&server, 1).await;
+        let (server, _sessions, discovery) = process().await;
         let registration = discovery.register(web("a")).unwrap();
         drop(poll_times(polls, registration.wait_until_registered(T)).await);
         registration.wait_until_registered(T).await.unwrap();
@@ -334,14 +219,13 @@ async fn previous_session_option_replaces_the_old_instance() {
     let old = sessions(&server, 1).await;
     let registration = register(&Discovery::new(&old, BASE).unwrap(), web("a")).await;
     let old_id = old.client().session_id();
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
+    cut_off(&server);
     std::mem::forget(registration); // the process is killed
     server.accept_connects(0);
     let restarted = discovery(&server, 2).await;
     let instance = web("a").with_port(9090);
     let registration =
         restarted.register_with(instance, |node| node.previous_session(old_id)).unwrap();
-    registration.wait_until_registered(Duration::from_secs(1)).await.unwrap();
+    registration.wait_until_registered(T / 10).await.unwrap();
     assert_eq!(stored(&server, PATH).unwrap().port(), Some(9090));
 }

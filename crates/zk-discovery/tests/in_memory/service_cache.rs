@@ -1,20 +1,17 @@
 //! Caches of services: contents, changes, rejected nodes.
 
-use zk_coordination::limits::CHECK_PAUSE;
 use zk_discovery::session::{Acl, CreateMode, Perms};
-use zk_discovery::{CacheStatus, Discovery, Instances, Rejection};
-use zk_testing::{Cut, TestServer};
+use zk_discovery::{Discovery, Rejection};
+use zk_testing::TestServer;
 
-use crate::{BASE, T, client, discovery, poll_times, register, sessions, settle, web};
-
-fn ids(instances: &Instances) -> Vec<&str> {
-    instances.iter().map(|instance| instance.id()).collect()
-}
+use crate::{
+    BASE, T, client, discovery, ids, pass, poll_times, process, register, register_all, registered,
+    sessions, settle, two_processes, web,
+};
 
 #[tokio::test(start_paused = true)]
 async fn cache_follows_registrations_and_updates() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
+    let (_server, ours, theirs) = two_processes().await;
     let cache = ours.cache("web").await.unwrap();
     let empty = cache.instances();
     assert!(empty.is_empty() && empty.rejected().is_empty());
@@ -33,26 +30,14 @@ async fn cache_follows_registrations_and_updates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unchanged_cache_returns_the_same_instances() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
-    let _a = register(&discovery, web("a")).await;
-    let cache = discovery.cache("web").await.unwrap();
-    let first = cache.instances();
-    assert!(std::sync::Arc::ptr_eq(&first, &cache.instances()));
-    let waited = tokio::time::timeout(10 * T, cache.changed(&first)).await;
-    assert!(waited.is_err(), "{waited:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn changed_waits_after_each_dropped_future() {
-    let server = TestServer::in_memory();
-    let discovery = discovery(&server, 1).await;
+    let (_server, _sessions, discovery) = process().await;
     let cache = discovery.cache("web").await.unwrap();
     let empty = cache.instances();
     for id in ["a", "b", "c"] {
         let before = cache.instances();
-        assert!(tokio::time::timeout(T, cache.changed(&before)).await.is_err());
+        assert!(std::sync::Arc::ptr_eq(&before, &cache.instances()));
+        assert!(tokio::time::timeout(10 * T, cache.changed(&before)).await.is_err());
         std::mem::forget(register(&discovery, web(id)).await);
         settle().await;
     }
@@ -61,9 +46,7 @@ async fn changed_waits_after_each_dropped_future() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_without_permission_are_reported() {
-    let server = TestServer::in_memory();
-    let (discovery, operator) = (discovery(&server, 1).await, client(&server, 2).await);
-    let _a = register(&discovery, web("a")).await;
+    let (_server, discovery, operator, _a) = registered().await;
     let secret = "/services/web/secret";
     operator.create(secret, b"", CreateMode::Persistent).await.unwrap();
     operator.set_acl(secret, &[Acl::world(Perms::ADMIN)], None).await.unwrap();
@@ -82,90 +65,6 @@ async fn names_lists_the_services() {
     operator.create("/services/empty", b"", CreateMode::Container).await.unwrap();
     assert_eq!(discovery.names().await.unwrap(), ["empty", "web"]);
     assert_eq!(discovery.base(), BASE);
-}
-
-#[tokio::test(start_paused = true)]
-async fn names_waits_for_the_next_session() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
-    let registration = register(&discovery, web("a")).await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
-    let names = {
-        let discovery = discovery.clone();
-        tokio::spawn(async move { discovery.names().await })
-    };
-    // reason: virtual time, in which the session expires
-    tokio::time::sleep(3 * T).await;
-    server.accept_connects(0);
-    assert_eq!(names.await.unwrap().unwrap(), ["web"]);
-    drop(registration);
-}
-
-#[tokio::test(start_paused = true)]
-async fn cache_keeps_its_instances_during_an_outage() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
-    let cache = ours.cache("web").await.unwrap();
-    let _a = register(&theirs, web("a")).await;
-    settle().await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
-    settle().await;
-    assert_eq!(ids(&cache.instances()), ["a"]);
-    assert_eq!(cache.cache().status(), CacheStatus::Stale);
-    server.accept_connects(0);
-    cache.cache().wait_until_synced().await.unwrap();
-    assert_eq!(ids(&cache.instances()), ["a"]);
-}
-
-/// The server reports neither the changed access control list nor the deletion.
-#[tokio::test(start_paused = true)]
-async fn hidden_instance_goes_after_its_deletion() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
-    let cache = ours.cache("web").await.unwrap();
-    let mut registrations = Vec::new();
-    for id in ["a", "b", "c"] {
-        registrations.push(register(&theirs, web(id)).await);
-    }
-    settle().await;
-    let writer = client(&server, 3).await;
-    let hidden = [Acl::world(Perms::WRITE | Perms::ADMIN)];
-    for id in ["a", "b"] {
-        let path = format!("/services/web/{id}");
-        writer.set_acl(&path, &hidden, None).await.unwrap();
-    }
-    registrations.remove(0).unregister().await.unwrap();
-    // reason: the cache checks its nodes in virtual time
-    tokio::time::sleep(CHECK_PAUSE * 2).await;
-    let instances = cache.instances();
-    assert_eq!(ids(&instances), ["c"]);
-    let path = "/services/web/b".to_owned();
-    assert_eq!(instances.rejected(), [Rejection::Unreadable { path }]);
-    assert_eq!(cache.cache().status(), CacheStatus::Partial { unreadable: 1 });
-}
-
-#[tokio::test(start_paused = true)]
-async fn readers_write_nothing_and_leave_no_watch() {
-    let server = TestServer::in_memory();
-    let (ours, theirs) = (discovery(&server, 1).await, discovery(&server, 2).await);
-    for is_registered in [false, true] {
-        let registration =
-            if is_registered { Some(register(&theirs, web("a")).await) } else { None };
-        let (zxid, watches) = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
-        for polls in 0..12 {
-            drop(poll_times(polls, ours.cache("web")).await);
-            drop(poll_times(polls, ours.names()).await);
-            drop(poll_times(polls, ours.provider("web")).await);
-            // reason: the session removes watches a moment after they are dropped
-            tokio::time::sleep(T / 10).await;
-            let after = server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
-            assert_eq!(after, (zxid, watches), "after {polls} polls");
-        }
-        drop(registration);
-    }
 }
 
 /// The next calls return the names and the instances, also on the next session.
@@ -187,8 +86,7 @@ async fn dropped_names_and_instances_have_no_effect() {
             completed.0 += usize::from(names.is_some());
             completed.1 += usize::from(found.is_some());
             for _ in 0..2 {
-                // reason: the session removes watches a moment after they are dropped
-                tokio::time::sleep(T / 10).await;
+                pass(T / 10).await; // the session removes watches a moment after they are dropped
                 let (zxid, watches) =
                     server.with(|ensemble| (ensemble.zxid(), ensemble.watches(0)));
                 assert_eq!(watches, before.1, "{is_expired}, {polls} polls");
@@ -207,9 +105,7 @@ async fn dropped_names_and_instances_have_no_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn stopped_cache_is_an_error_of_changed() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let (_server, sessions, discovery) = process().await;
     let cache = discovery.cache("web").await.unwrap();
     sessions.close().await;
     for _ in 0..2 {
@@ -222,9 +118,7 @@ async fn stopped_cache_is_an_error_of_changed() {
 /// The numbers are those of the documentation.
 #[tokio::test(start_paused = true)]
 async fn costs_are_as_documented() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let discovery = Discovery::new(&sessions, BASE).unwrap();
+    let (server, sessions, discovery) = process().await;
     let _first = register(&discovery, web("first")).await; // creates the parents
     let requests = || sessions.client().stats().frames_sent;
 
@@ -237,10 +131,7 @@ async fn costs_are_as_documented() {
     assert_eq!(requests() - before, 8);
 
     let theirs = crate::discovery(&server, 2).await;
-    let mut others = Vec::new();
-    for n in 0..127 {
-        others.push(register(&theirs, web(&n.to_string())).await);
-    }
+    let others = register_all(&theirs, 0..127).await;
     let before = requests();
     let provider = discovery.provider("web").await.unwrap();
     let opened = requests() - before;

@@ -7,6 +7,7 @@ use zk_coordination::session::{Acl, Perms, SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
+use crate::ensure::ensure;
 
 /// Path of the barrier's node.
 pub(crate) const BARRIER_PATH: &str = "/barriers/load";
@@ -19,7 +20,7 @@ const CLOSER: &str = "closing-";
 #[derive(Debug, Default)]
 pub(crate) struct Barriers {
     /// Number of members that enter together.
-    size: usize,
+    pub(crate) size: usize,
     /// Members at the leader, with their `czxid` and session.
     members: BTreeMap<String, (Zxid, SessionId)>,
     /// Nodes of clients that delete `ready`, with their session.
@@ -89,17 +90,17 @@ impl Barriers {
                 Some(READY) => {
                     self.is_open = false;
                     let left = self.left_of(0);
-                    if !left.is_empty() {
-                        return Err(format!("closed by {session} before {left:?} have left"));
-                    }
+                    ensure(left.is_empty(), || {
+                        format!("closed by {session} before {left:?} have left")
+                    })?;
                 }
                 Some(name) if name.starts_with(CLOSER) => drop(self.closers.remove(path)),
                 Some(_) => {
                     let owner = self.members.remove(path).map(|(_, owner)| owner);
                     if owner.is_some_and(|owner| owner != session) {
-                        if self.sessions.contains(&session) {
-                            return Err(format!("{session} deleted {path}, another member"));
-                        }
+                        ensure(!self.sessions.contains(&session), || {
+                            format!("{session} deleted {path}, another member")
+                        })?;
                         self.operated.insert(path.to_owned());
                     }
                 }
@@ -154,10 +155,10 @@ impl Barriers {
     fn left(&self, node: &str) -> Result<(), String> {
         let generation = self.generation_of(node);
         let left = generation.map(|number| self.left_of(number)).unwrap_or_default();
-        if left.is_empty() { Ok(()) } else { Err(format!("{node} left before {left:?}")) }
+        ensure(left.is_empty(), || format!("{node} left before {left:?}"))
     }
 
-    fn begin(&mut self) -> Call {
+    pub(crate) fn begin(&mut self) -> Call {
         self.calls += 1;
         Call(self.calls)
     }
@@ -165,12 +166,12 @@ impl Barriers {
     /// Checks a timeout: no node of the call is left, and the barrier did not open with it.
     fn timed_out(&self, call: Call) -> Result<(), String> {
         for node in self.created.get(&call.0).into_iter().flatten() {
-            if self.members.contains_key(node) {
-                return Err(format!("{node} is there after the timeout"));
-            }
-            if self.generation_of(node).is_some() && !self.operated.contains(node) {
-                return Err(format!("the barrier opened with {node}, which timed out"));
-            }
+            ensure(!self.members.contains_key(node), || {
+                format!("{node} is there after the timeout")
+            })?;
+            ensure(self.generation_of(node).is_none() || self.operated.contains(node), || {
+                format!("the barrier opened with {node}, which timed out")
+            })?;
         }
         Ok(())
     }
@@ -181,31 +182,19 @@ impl Barriers {
 }
 
 impl Oracle {
-    /// Sets the number of members that enter the barrier together.
-    pub(crate) fn set_barrier_size(&mut self, size: usize) {
-        self.barriers.size = size;
-    }
-
-    pub(crate) fn member_begins(&mut self) -> Call {
-        self.barriers.begin()
-    }
-
     pub(crate) fn member_entered(&mut self, node: &str) {
         self.log(format_args!("{node} entered"));
-        let entered = self.barriers.entered(node);
-        self.must("I21", entered);
+        self.must("I21", self.barriers.entered(node));
     }
 
     pub(crate) fn member_left(&mut self, node: &str) {
         self.log(format_args!("{node} left with all others"));
-        let left = self.barriers.left(node);
-        self.must("I21", left);
+        self.must("I21", self.barriers.left(node));
     }
 
     pub(crate) fn member_timed_out(&mut self, call: Call) {
         self.log(format_args!("call {} timed out", call.0));
-        let timed_out = self.barriers.timed_out(call);
-        self.must("I21", timed_out);
+        self.must("I21", self.barriers.timed_out(call));
     }
 }
 

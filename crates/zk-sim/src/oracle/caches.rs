@@ -8,6 +8,7 @@ use zk_coordination::{CachedNode, Change, Snapshot};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
+use crate::ensure::ensure;
 
 /// Root of the tree that caches follow.
 pub(crate) const TREE_ROOT: &str = "/tree";
@@ -93,19 +94,15 @@ impl Caches {
     /// Checks that a node has had this state.
     fn existed(&self, node: &CachedNode) -> Result<(), String> {
         let state = state_of(node);
-        if self.states.get(node.path()).is_some_and(|states| states.contains(&state)) {
-            Ok(())
-        } else {
-            Err(format!("{} was never {state:?}", node.path()))
-        }
+        ensure(self.states.get(node.path()).is_some_and(|states| states.contains(&state)), || {
+            format!("{} was never {state:?}", node.path())
+        })
     }
 
     fn was_deleted(&self, path: &str, czxid: Zxid) -> Result<(), String> {
-        if self.deleted.contains(&(path.to_owned(), czxid)) {
-            Ok(())
-        } else {
-            Err(format!("{path} of {czxid} was not deleted"))
-        }
+        ensure(self.deleted.contains(&(path.to_owned(), czxid)), || {
+            format!("{path} of {czxid} was not deleted")
+        })
     }
 
     /// Checks a change, and applies it to the replayed tree.
@@ -129,9 +126,9 @@ impl Caches {
             }
             Change::DataChanged { old, new } => {
                 self.existed(new)?;
-                if old.stat().czxid != new.stat().czxid {
-                    return Err(format!("{} is another node than before", new.path()));
-                }
+                ensure(old.stat().czxid == new.stat().czxid, || {
+                    format!("{} is another node than before", new.path())
+                })?;
                 match replay.put(new)? {
                     Some(before) if before == state_of(old) => Ok(()),
                     before => Err(format!("{} was changed upon {before:?}", new.path())),
@@ -139,9 +136,9 @@ impl Caches {
             }
             Change::Deleted { path, old } => {
                 let before = replay.nodes.remove(&**path);
-                if before != old.as_deref().map(state_of) {
-                    return Err(format!("{path} was deleted: {old:?}, upon {before:?}"));
-                }
+                ensure(before == old.as_deref().map(state_of), || {
+                    format!("{path} was deleted: {old:?}, upon {before:?}")
+                })?;
                 let below = format!("{path}/");
                 if let Some(child) = replay.nodes.keys().find(|path| path.starts_with(&below)) {
                     return Err(format!("{path} was deleted before {child}"));
@@ -177,9 +174,9 @@ impl Replay {
     fn put(&mut self, node: &CachedNode) -> Result<Option<State>, String> {
         let state = state_of(node);
         let newest = self.newest.entry(node.path().to_owned()).or_default();
-        if state.1 < *newest {
-            return Err(format!("{} went back from {newest} to {state:?}", node.path()));
-        }
+        ensure(state.1 >= *newest, || {
+            format!("{} went back from {newest} to {state:?}", node.path())
+        })?;
         *newest = state.1;
         Ok(self.nodes.insert(node.path().to_owned(), state))
     }
@@ -188,11 +185,9 @@ impl Replay {
     pub(crate) fn equals(&self, snapshot: &Snapshot) -> Result<(), String> {
         let nodes: BTreeMap<String, State> =
             snapshot.iter().map(|node| (node.path().to_owned(), state_of(node))).collect();
-        if nodes == self.nodes {
-            Ok(())
-        } else {
-            Err(format!("the changes lead to {:?}, and not to {nodes:?}", self.nodes))
-        }
+        ensure(nodes == self.nodes, || {
+            format!("the changes lead to {:?}, and not to {nodes:?}", self.nodes)
+        })
     }
 
     /// Returns true if the replayed tree is that part of the leader's.
@@ -215,7 +210,6 @@ impl Oracle {
 
     pub(crate) fn cache_changed(&mut self, replay: &mut Replay, change: &Change) {
         self.log(format_args!("a cache: {change:?}"));
-        let changed = self.caches.changed(replay, change);
-        self.must("I20", changed);
+        self.must("I20", self.caches.changed(replay, change));
     }
 }

@@ -1,5 +1,6 @@
 //! Rules for concurrent holders and their tokens, the same for all locks.
 
+use crate::ensure::ensure;
 use crate::holding::Token;
 
 /// The part of a lock that a guard holds.
@@ -72,11 +73,7 @@ impl Tokens {
         if share == Share::Alone {
             self.writer = (token, attempt);
         }
-        if is_fine {
-            Ok(())
-        } else {
-            Err(format!("#{attempt} got token {token:?} after {floor:?}"))
-        }
+        ensure(is_fine, || format!("#{attempt} got token {token:?} after {floor:?}"))
     }
 
     /// Records a write by a holder that has just checked its guard.

@@ -11,6 +11,7 @@ use zk_coordination::session::{SessionId, Zxid};
 use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
+use crate::ensure::ensure;
 
 /// Path of the counter.
 pub(crate) const COUNTER_PATH: &str = "/counters/orders";
@@ -121,9 +122,9 @@ impl Counters {
         applied: (i64, SessionId),
     ) -> Result<(), String> {
         let Some(operation) = self.once.get_mut(id) else { return Err(format!("unknown id {id}")) };
-        if operation.delta != delta || operation.calls == 0 {
-            return Err(format!("{id} added {delta}: {operation:?}"));
-        }
+        ensure(operation.delta == delta && operation.calls != 0, || {
+            format!("{id} added {delta}: {operation:?}")
+        })?;
         match operation.applied.replace(applied) {
             Some(before) => Err(format!("{id} was added again: {before:?}, {applied:?}")),
             None => Ok(()),
@@ -131,14 +132,14 @@ impl Counters {
     }
 
     /// Records the begin of an addition without an id.
-    fn begin(&mut self, session: SessionId, delta: i64, is_unique: bool) -> Addition {
+    pub(crate) fn begin(&mut self, session: SessionId, delta: i64, is_unique: bool) -> Addition {
         let key = (session, is_unique.then_some(delta));
         self.plain.entry(key).or_default().in_flight += 1;
         Addition::Plain { session, delta, is_unique }
     }
 
     /// Records the begin of an addition with an id.
-    fn begin_once(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
+    pub(crate) fn begin_once(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
         let new = Operation { delta, calls: 0, applied: None };
         let operation = self.once.entry(id.to_owned()).or_insert(new);
         operation.calls += 1;
@@ -189,50 +190,38 @@ impl Counters {
         }
     }
 
+    /// Returns an operation with an unknown outcome, to repeat it.
+    pub(crate) fn unresolved(&self) -> Option<(String, i64)> {
+        let id = self.unresolved.first()?.clone();
+        let delta = self.once.get(&id)?.delta;
+        Some((id, delta))
+    }
+
     /// Checks that a compare-and-set changed nothing because the counter had another number. The numbers
     /// grow, so the last one still shows that. A lagging server may show no node, which is the number 0.
     fn differed(&self, expected: i64) -> Result<(), String> {
-        if expected != 0 && self.numbers.last() == Some(&expected) {
-            Err(format!("{expected} was not replaced, and the counter has it"))
-        } else {
-            Ok(())
-        }
+        ensure(expected == 0 || self.numbers.last() != Some(&expected), || {
+            format!("{expected} was not replaced, and the counter has it")
+        })
     }
 
     fn read(&self, number: i64) -> Result<(), String> {
-        if number == 0 || self.numbers.contains(&number) {
-            Ok(())
-        } else {
-            Err(format!("{number} was read, and was never there"))
-        }
+        ensure(number == 0 || self.numbers.contains(&number), || {
+            format!("{number} was read, and was never there")
+        })
     }
 }
 
 impl Additions {
     fn check(&self, session: SessionId, delta: i64) -> Result<(), String> {
         let (low, high) = (self.applied, self.applied + self.unknown + self.in_flight);
-        if (low..=high).contains(&self.counted) {
-            Ok(())
-        } else {
-            Err(format!("{session} added {delta} {} times: {self:?}", self.counted))
-        }
+        ensure((low..=high).contains(&self.counted), || {
+            format!("{session} added {delta} {} times: {self:?}", self.counted)
+        })
     }
 }
 
 impl Oracle {
-    pub(crate) fn addition_begins(
-        &mut self,
-        session: SessionId,
-        delta: i64,
-        is_unique: bool,
-    ) -> Addition {
-        self.counters.begin(session, delta, is_unique)
-    }
-
-    pub(crate) fn once_begins(&mut self, session: SessionId, id: &str, delta: i64) -> Addition {
-        self.counters.begin_once(session, id, delta)
-    }
-
     pub(crate) fn addition_ends(&mut self, addition: &Addition, added: Added) {
         self.log(format_args!("{addition:?}: {added:?}"));
         let ended = self.counters.end(addition, added);
@@ -240,21 +229,12 @@ impl Oracle {
     }
 
     pub(crate) fn number_read(&mut self, number: i64) {
-        let read = self.counters.read(number);
-        self.must("I18", read);
+        self.must("I18", self.counters.read(number));
     }
 
     /// Checks a compare-and-set that found another number than the expected one.
     pub(crate) fn number_differed(&mut self, expected: i64) {
-        let differed = self.counters.differed(expected);
-        self.must("I18", differed);
-    }
-
-    /// Takes an operation with an unknown outcome, to repeat it.
-    pub(crate) fn unresolved_operation(&self) -> Option<(String, i64)> {
-        let id = self.counters.unresolved.first()?.clone();
-        let delta = self.counters.once.get(&id)?.delta;
-        Some((id, delta))
+        self.must("I18", self.counters.differed(expected));
     }
 }
 

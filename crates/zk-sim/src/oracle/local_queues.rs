@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::ensure::ensure;
 use crate::holding::Token;
 
 /// The local queues of all processes, in a run whose locks have them.
 #[derive(Debug, Default)]
-pub(super) struct LocalQueues {
+pub(crate) struct LocalQueues {
     passes_max: u32,
     time_max: Duration,
     /// Attempts that wait for the lock, with their processes, in the order of their arrival.
@@ -26,12 +27,12 @@ struct Node {
 }
 
 impl LocalQueues {
-    pub(super) fn limit(&mut self, passes_max: u32, time_max: Duration) {
+    pub(crate) fn limit(&mut self, passes_max: u32, time_max: Duration) {
         (self.passes_max, self.time_max) = (passes_max, time_max);
     }
 
     /// Records that an attempt begins to wait.
-    pub(super) fn joins(&mut self, process: usize, attempt: u64) {
+    pub(crate) fn joins(&mut self, process: usize, attempt: u64) {
         self.waiting.push((process, attempt));
     }
 
@@ -59,12 +60,12 @@ impl LocalQueues {
         let first = self.waiting.iter().find(|(other, _)| *other == process);
         let first = first.map_or(attempt, |(_, first)| *first);
         self.leaves(attempt);
-        if first != attempt {
-            return Err(format!("#{attempt} was granted before #{first} of its process"));
-        }
-        if pass > self.passes_max {
-            return Err(format!("#{attempt} was granted by pass {pass} of {}", self.passes_max));
-        }
+        ensure(first == attempt, || {
+            format!("#{attempt} was granted before #{first} of its process")
+        })?;
+        ensure(pass <= self.passes_max, || {
+            format!("#{attempt} was granted by pass {pass} of {}", self.passes_max)
+        })?;
         if pass == 0 {
             self.nodes.insert(node.to_owned(), Node { granted: now, released: None });
         }

@@ -4,19 +4,20 @@
 use zk_coordination::session::Zxid;
 
 use super::claims::{Claim, Share};
+use crate::ensure::ensure;
 
 /// Path of the shared limit, if the limit can change.
 pub(crate) const LIMIT_PATH: &str = "/limit";
 
 /// All limits so far, with the transactions that set them.
 #[derive(Debug, Default)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     fixed: Option<u32>,
     changes: Vec<(Zxid, u32)>,
 }
 
 impl Limits {
-    pub(super) fn fix(&mut self, limit: u32) {
+    pub(crate) fn fix(&mut self, limit: u32) {
         self.fixed = Some(limit);
     }
 
@@ -40,11 +41,9 @@ impl Limits {
     /// Checks a grant. `leases` counts the leases up to the granted one, itself included.
     pub(super) fn granted(&self, leases: usize, czxid: Zxid) -> Result<(), String> {
         let limit = self.largest_since(czxid);
-        if u32::try_from(leases).is_ok_and(|leases| leases <= limit) {
-            Ok(())
-        } else {
-            Err(format!("granted as number {leases} of {limit}"))
-        }
+        ensure(u32::try_from(leases).is_ok_and(|leases| leases <= limit), || {
+            format!("granted as number {leases} of {limit}")
+        })
     }
 
     /// Checks the number of held permits. `czxid_of` returns `None` for a node that does not exist.
@@ -57,11 +56,9 @@ impl Limits {
         let nodes: Vec<Zxid> = permits.filter_map(|(_, claim)| czxid_of(&claim.node)).collect();
         let Some(newest) = nodes.iter().max() else { return Ok(()) };
         let (held, limit) = (nodes.len(), self.largest_since(*newest));
-        if u32::try_from(held).is_ok_and(|held| held <= limit) {
-            Ok(())
-        } else {
-            Err(format!("{held} permits are held of {limit}"))
-        }
+        ensure(u32::try_from(held).is_ok_and(|held| held <= limit), || {
+            format!("{held} permits are held of {limit}")
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use zk_testing::server::{Commit, Effect, Tree};
 
 use super::Oracle;
 use crate::clock::now;
+use crate::ensure::ensure;
 
 /// Path of the group.
 pub(crate) const GROUP_PATH: &str = "/services/web";
@@ -31,7 +32,8 @@ pub(crate) struct Registrations {
     before: BTreeMap<String, SessionId>,
     /// How often each node has become missing.
     gaps: BTreeMap<String, u64>,
-    changed_at: Option<Instant>,
+    /// The time of the last change.
+    pub(crate) changed_at: Option<Instant>,
     /// Nodes that an operator has deleted. Their owners may miss that for a round trip, and then write
     /// or delete the node of another owner, because the server compares only versions.
     operated: BTreeSet<String>,
@@ -124,11 +126,10 @@ impl Registrations {
         // A handle that was dropped may delete the node between a look of the next one and its write.
         let may_have_changed = self.operated.contains(path) || handle.has_dropped && !is_new;
         let is_own = self.owners.get(&owner) == Some(&process) || may_have_changed;
-        if handle.path != path || !is_own || handle.end == End::Confirmed && is_new {
-            Err(format!("{by} wrote {path} of {owner}: {handle:?}"))
-        } else {
-            Ok(())
-        }
+        let is_late = handle.end == End::Confirmed && is_new;
+        ensure(handle.path == path && is_own && !is_late, || {
+            format!("{by} wrote {path} of {owner}: {handle:?}")
+        })
     }
 
     fn may_delete(
@@ -145,14 +146,9 @@ impl Registrations {
         };
         let is_race = !is_gone && self.before.get(path).is_some_and(belonged);
         let is_exempt = is_race || self.operated.contains(path);
-        if !is_own && !is_exempt {
-            return Err(format!("{by} deleted {path} of {owner}: {handle:?}"));
-        }
-        if is_gone && handle.end == End::Open && !handle.has_dropped {
-            Err(format!("{by} deleted its node {path}: {handle:?}"))
-        } else {
-            Ok(())
-        }
+        ensure(is_own || is_exempt, || format!("{by} deleted {path} of {owner}: {handle:?}"))?;
+        let is_early = handle.end == End::Open && !handle.has_dropped;
+        ensure(!is_gone || !is_early, || format!("{by} deleted its node {path}: {handle:?}"))
     }
 
     fn present(&self, process: u64, czxid: Zxid, owner: SessionId) -> Result<(), String> {
@@ -161,19 +157,13 @@ impl Registrations {
         let mut states = self.states.iter();
         let existed =
             states.any(|state| Some(&state.0) == path && state.1 == czxid && state.2 == owner);
-        if is_own && existed {
-            Ok(())
-        } else {
-            Err(format!("{path:?} of {owner}, {czxid} is said to be present"))
-        }
+        ensure(is_own && existed, || format!("{path:?} of {owner}, {czxid} is said to be present"))
     }
 
     fn written(&self, process: u64, data: &[u8]) -> Result<(), String> {
-        if self.states.iter().any(|(.., written)| written == data) {
-            Ok(())
-        } else {
-            Err(format!("process {process} did not write {data:?}"))
-        }
+        ensure(self.states.iter().any(|(.., written)| written == data), || {
+            format!("process {process} did not write {data:?}")
+        })
     }
 
     fn closed(&mut self, process: u64) -> Result<(), String> {
@@ -181,22 +171,23 @@ impl Registrations {
         handle.end = End::Confirmed;
         let owner = self.nodes.get(&handle.path).map(|(_, _, owner, _)| owner);
         let is_own = owner.is_some_and(|owner| self.owners.get(owner) == Some(&process));
-        if is_own && !handle.has_dropped {
-            Err(format!("{} is there after it was closed", handle.path))
-        } else {
-            Ok(())
-        }
+        ensure(!is_own || handle.has_dropped, || {
+            format!("{} is there after it was closed", handle.path)
+        })
     }
 
     fn members(&self, members: &Members) -> Result<(), String> {
         for (id, member) in members.iter() {
             let path = format!("{BELOW}{id}");
             let state = (path, member.czxid(), member.session_id(), member.data().to_vec());
-            if !self.states.contains(&state) {
-                return Err(format!("there never was a member {state:?}"));
-            }
+            ensure(self.states.contains(&state), || format!("there never was a member {state:?}"))?;
         }
         Ok(())
+    }
+
+    /// Returns how often the node has become missing.
+    pub(crate) fn gaps(&self, path: &str) -> u64 {
+        self.gaps.get(path).copied().unwrap_or(0)
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = &String> {
@@ -250,29 +241,21 @@ impl Oracle {
     }
 
     pub(crate) fn handle_present(&mut self, process: u64, czxid: Zxid, owner: SessionId) {
-        let present = self.registrations.present(process, czxid, owner);
-        self.must("I19", present);
+        self.must("I19", self.registrations.present(process, czxid, owner));
     }
 
     pub(crate) fn handle_written(&mut self, process: u64, data: &[u8]) {
-        let written = self.registrations.written(process, data);
-        self.must("I19", written);
+        self.must("I19", self.registrations.written(process, data));
     }
 
     pub(crate) fn members_read(&mut self, members: &Members) {
-        let members = self.registrations.members(members);
-        self.must("I19", members);
+        self.must("I19", self.registrations.members(members));
     }
 
     /// Returns true if the node at the path belongs to this session and has this data.
     pub(crate) fn is_registered(&self, path: &str, session: SessionId, data: &[u8]) -> bool {
         let node = self.registrations.nodes.get(path);
         node.is_some_and(|(_, _, owner, found)| *owner == session && found == data)
-    }
-
-    /// Returns how often the node has become missing.
-    pub(crate) fn gaps(&self, path: &str) -> u64 {
-        self.registrations.gaps.get(path).copied().unwrap_or(0)
     }
 
     /// Returns true if the members are those of the leader.
@@ -282,11 +265,6 @@ impl Oracle {
             .map(|(id, member)| (format!("{BELOW}{id}"), member.czxid(), member.data().to_vec()));
         let nodes = self.registrations.nodes.values();
         own.eq(nodes.map(|(path, czxid, _, data)| (path.clone(), *czxid, data.clone())))
-    }
-
-    /// Returns when the group has changed last.
-    pub(crate) fn group_changed_at(&self) -> Option<Instant> {
-        self.registrations.changed_at
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks of shared values: a compare-and-set applies only to the version that was read, and every
 //! value that is read has existed.
 
+use crate::ensure::ensure;
 use zk_coordination::session::Zxid;
 
 /// Path of the shared count.
@@ -23,9 +24,9 @@ impl Shared {
             COUNT_PATH => {
                 let count = <[u8; 4]>::try_from(data).map_or(i32::MIN, i32::from_be_bytes);
                 let before = self.count.replace(count);
-                if count != before.map_or(0, |before| before + 1) {
-                    return Err(format!("the count went from {before:?} to {count}"));
-                }
+                ensure(count == before.map_or(0, |before| before + 1), || {
+                    format!("the count went from {before:?} to {count}")
+                })?;
             }
             VALUE_PATH => self.values.push((zxid, data.to_vec())),
             _ => {}
@@ -36,36 +37,29 @@ impl Shared {
     /// Checks a value that was read.
     pub(super) fn read(&self, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
-        if self.values.iter().any(|(at, value)| *at == zxid && value == data) {
-            Ok(())
-        } else {
-            Err(format!("{text} was read as of {zxid}, and was never there"))
-        }
+        ensure(self.values.iter().any(|(at, value)| *at == zxid && value == data), || {
+            format!("{text} was read as of {zxid}, and was never there")
+        })
     }
 
     /// Checks a compare-and-set that succeeded. It must have replaced the value set at `before`.
     pub(super) fn swapped(&self, before: Zxid, zxid: Zxid, data: &[u8]) -> Result<(), String> {
         self.read(zxid, data)?;
         let last = self.values.iter().rev().find(|(at, _)| *at < zxid).map(|(at, _)| *at);
-        if last == Some(before) {
-            Ok(())
-        } else {
-            Err(format!("set at {zxid} upon {last:?}, not upon {before}"))
-        }
+        ensure(last == Some(before), || format!("set at {zxid} upon {last:?}, not upon {before}"))
     }
 
     /// Checks a set that was not applied. `before` is the version that was read, if a newer one
     /// prevented the set. It is `None` if the request failed with an error.
     pub(super) fn not_set(&self, before: Option<Zxid>, data: &[u8]) -> Result<(), String> {
         let text = String::from_utf8_lossy(data);
-        if self.values.iter().any(|(_, value)| value == data) {
-            return Err(format!("{text} was set, and said not to be"));
-        }
-        if before.is_some_and(|before| self.values.iter().all(|(at, _)| *at <= before)) {
-            Err(format!("{text}: nobody was faster"))
-        } else {
-            Ok(())
-        }
+        ensure(!self.values.iter().any(|(_, value)| value == data), || {
+            format!("{text} was set, and said not to be")
+        })?;
+        ensure(
+            !before.is_some_and(|before| self.values.iter().all(|(at, _)| *at <= before)),
+            || format!("{text}: nobody was faster"),
+        )
     }
 }
 

@@ -7,6 +7,7 @@ use zk_testing::server::{Commit, Effect};
 
 use super::Oracle;
 use crate::clock::now;
+use crate::ensure::ensure;
 
 /// Path of the barrier.
 pub(crate) const SINGLE_BARRIER_PATH: &str = "/barriers/migration";
@@ -46,11 +47,9 @@ impl SingleBarrier {
     fn was(&self, call: &BarrierCall, is_set: bool, earlier: Duration) -> Result<(), String> {
         let has_changed = self.changes > call.barrier.changes
             || self.changed_at.is_some_and(|at| at + earlier > call.begun_at);
-        if call.barrier.is_set == is_set || has_changed {
-            Ok(())
-        } else {
-            Err(format!("a call ended at {self:?}, begun at {call:?}"))
-        }
+        ensure(call.barrier.is_set == is_set || has_changed, || {
+            format!("a call ended at {self:?}, begun at {call:?}")
+        })
     }
 }
 
@@ -69,8 +68,7 @@ impl Oracle {
         staleness: Duration,
     ) {
         self.log(format_args!("a barrier is seen set: {is_set}"));
-        let was = self.single_barrier.was(call, is_set, staleness);
-        self.must("I22", was);
+        self.must("I22", self.single_barrier.was(call, is_set, staleness));
     }
 }
 

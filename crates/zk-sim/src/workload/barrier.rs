@@ -9,7 +9,7 @@ use zk_recipes::LockError;
 use zk_session::{Client, ErrorOrigin};
 
 use super::contender::rest;
-use super::{Impatient, Seat};
+use super::{Seat, impatient};
 use crate::oracle::SINGLE_BARRIER_PATH;
 use crate::world::World;
 
@@ -40,8 +40,7 @@ async fn operate(seat: &mut Seat, barrier: &Barrier) -> Result<(), BarrierError>
         0 | 1 => barrier.set().await.map(|()| Some(true))?,
         2 | 3 => barrier.remove().await.map(|()| Some(false))?,
         4 => {
-            let future = Some(Box::pin(barrier.wait_timeout(time_limit)));
-            let waited = (Impatient { future, polls: seat.rng.below(12) }).await;
+            let waited = impatient(seat.rng.below(12), barrier.wait_timeout(time_limit)).await;
             waited.transpose()?.filter(|is_over| *is_over).map(|_| false)
         }
         _ => barrier.wait_timeout(time_limit).await?.then_some(false),
@@ -60,12 +59,8 @@ fn judge(world: &World, name: &str, error: &BarrierError) -> bool {
         BarrierError::Client(error) => Some(error.origin()),
         _ => None,
     };
-    let mut oracle = world.oracle();
-    oracle.log(format_args!("{name}: {error}"));
-    if !matches!(origin, Some(ErrorOrigin::Session | ErrorOrigin::Network)) {
-        oracle.violated("I22", format!("{name}: {error}"));
-    }
-    origin == Some(ErrorOrigin::Session)
+    let is_over = origin == Some(ErrorOrigin::Session);
+    super::judge(world, "I22", name, error, (is_over, origin == Some(ErrorOrigin::Network)))
 }
 
 /// Sets the barrier, waits for it, and removes it, without faults.

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::{LockError, LockGuard, LossReason};
 use zk_session::ErrorOrigin;
 
-use super::{Impatient, Seat};
+use super::{Seat, impatient};
 use crate::clock::now;
 use crate::holding::{Failures, Holding};
 use crate::oracle::Claim;
@@ -79,8 +79,7 @@ where
         return ask(Asking::Once).await;
     }
     let polls = seat.rng.below(12);
-    let future = Some(Box::pin(ask(Asking::Waiting)));
-    let Some(result) = (Impatient { future, polls }).await else {
+    let Some(result) = impatient(polls, ask(Asking::Waiting)).await else {
         let number = attempt.number;
         seat.world.oracle().log(format_args!("#{number} dropped after {polls} polls"));
         return Ok(None);
@@ -268,9 +267,8 @@ where
         }
         1..=5 => drop(guard),
         6 => {
-            let future = Some(Box::new(guard).release_boxed());
             let polls = seat.rng.below(4);
-            drop((Impatient { future, polls }).await);
+            drop(impatient(polls, Box::new(guard).release_boxed()).await);
         }
         _ => match Box::new(guard).release_boxed().await {
             Ok(()) => {
@@ -310,12 +308,8 @@ pub(crate) fn judge(seat: &Seat, what: &str, failures: impl Into<Failures>) -> b
             LockError::NodeDeleted { .. } => (false, seat.world.oracle().any_operated()),
             _ => (false, false),
         };
-        let mut oracle = seat.world.oracle();
-        oracle.log(format_args!("{} {what}: {error}", seat.name));
-        if !is_over && !is_fine {
-            oracle.violated("I7", format!("{} {what}: {error}", seat.name));
-        }
-        any_over |= is_over;
+        let name = format!("{} {what}", seat.name);
+        any_over |= super::judge(&seat.world, "I7", &name, &error, (is_over, is_fine));
     }
     any_over
 }

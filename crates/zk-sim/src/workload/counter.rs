@@ -5,7 +5,7 @@ use zk_recipes::LockError;
 use zk_session::{Client, ErrorOrigin, Outcome, PathError, SessionId};
 
 use super::contender::rest;
-use super::{Impatient, Seat};
+use super::{Seat, impatient};
 use crate::oracle::{Added, Addition, COUNTER_PATH};
 use crate::plan::Plan;
 use crate::world::World;
@@ -20,9 +20,10 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     let done = match style {
         0 | 1 => read(&seat.world, &counter).await,
         2 | 3 => {
-            let future = Some(Box::pin(add(&seat.world, &seat.client, &counter, is_once, repeats)));
             let polls = seat.rng.below(12);
-            (Impatient { future, polls }).await.unwrap_or(Ok(()))
+            impatient(polls, add(&seat.world, &seat.client, &counter, is_once, repeats))
+                .await
+                .unwrap_or(Ok(()))
         }
         _ if compares => compare_and_set(&seat.world, &seat.client, &counter).await,
         _ => add(&seat.world, &seat.client, &counter, is_once, repeats).await,
@@ -80,7 +81,7 @@ async fn compare_and_set(
     let read = counter.get().await?;
     let delta = delta(world, world.next_number());
     let is_unique = !world.plan.coordination.adds_one;
-    let addition = world.oracle().addition_begins(client.session_id(), delta, is_unique);
+    let addition = world.oracle().counters.begin(client.session_id(), delta, is_unique);
     let mut running = Running { world, addition, added: Added::Unknown };
     let set = counter.compare_and_set(read, read + delta).await;
     running.added = match &set {
@@ -105,13 +106,13 @@ async fn add(
 ) -> Result<(), AtomicError> {
     let (number, session) = (world.next_number(), client.session_id());
     let delta = delta(world, number);
-    let earlier = if repeats { world.oracle().unresolved_operation() } else { None };
+    let earlier = if repeats { world.oracle().counters.unresolved() } else { None };
     let (id, delta) = earlier.unwrap_or_else(|| (format!("{number}"), delta));
     let is_unique = !world.plan.coordination.adds_one;
     let addition = if is_once {
-        world.oracle().once_begins(session, &id, delta)
+        world.oracle().counters.begin_once(session, &id, delta)
     } else {
-        world.oracle().addition_begins(session, delta, is_unique)
+        world.oracle().counters.begin(session, delta, is_unique)
     };
     let mut running = Running { world, addition, added: Added::Unknown };
     let added = if is_once { counter.add_once(&id, delta).await } else { counter.add(delta).await };
@@ -127,7 +128,7 @@ async fn add(
 /// reply explains it.
 fn judge(world: &World, name: &str, error: &AtomicError) -> bool {
     let is_operated = world.oracle().any_operated();
-    let (is_over, is_fine) = match error {
+    let is_fine = match error {
         AtomicError::Client(error) | AtomicError::Lock(LockError::Client(error)) => {
             (error.origin() == ErrorOrigin::Session, error.outcome() == Outcome::Unknown)
         }
@@ -135,12 +136,7 @@ fn judge(world: &World, name: &str, error: &AtomicError) -> bool {
         AtomicError::Lock(LockError::NodeDeleted { .. }) => (false, is_operated),
         _ => (false, false),
     };
-    let mut oracle = world.oracle();
-    oracle.log(format_args!("{name}: {error}"));
-    if !is_over && !is_fine {
-        oracle.violated("I18", format!("{name}: {error}"));
-    }
-    is_over
+    super::judge(world, "I18", name, error, is_fine)
 }
 
 /// Adds a number without faults, and settles all operations with an unknown outcome.
@@ -155,7 +151,7 @@ pub(super) async fn exam(world: &World, client: &Client, label: &str) -> Result<
     }
     let examine = async {
         add(world, client, &counter, false, false).await?;
-        while world.oracle().unresolved_operation().is_some() {
+        while world.oracle().counters.unresolved().is_some() {
             add(world, client, &counter, true, true).await?;
         }
         read(world, &counter).await

@@ -9,7 +9,7 @@ use zk_coordination::{BarrierError, DoubleBarrier, Entered};
 use zk_session::{Client, ErrorOrigin};
 
 use super::contender::rest;
-use super::{Impatient, Seat};
+use super::{Seat, impatient};
 use crate::oracle::{BARRIER_PATH, Call};
 use crate::world::World;
 
@@ -17,7 +17,7 @@ use crate::world::World;
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let members = seat.world.plan.coordination.members;
     let Ok(barrier) = barrier(&seat.client, members) else { return true };
-    let call = seat.world.oracle().member_begins();
+    let call = seat.world.oracle().barriers.begin();
     let entered = match enter(seat, &barrier.with_acl(call.acl()), call).await {
         Ok(entered) => entered,
         Err(error) => {
@@ -49,9 +49,7 @@ async fn enter(
     let time_limit = seat.rng.millis(seat.world.plan.hold.longest);
     match style {
         0 => {
-            let future = Some(Box::pin(barrier.enter()));
-            let dropped = Impatient { future, polls };
-            timeout(time_limit, dropped).await.ok().flatten().transpose()
+            timeout(time_limit, impatient(polls, barrier.enter())).await.ok().flatten().transpose()
         }
         1..=4 => {
             let entered = barrier.enter_timeout(time_limit).await;
@@ -72,8 +70,7 @@ async fn leave(seat: &mut Seat, mut entered: Entered) -> Result<(), BarrierError
     match style {
         0 => return Ok(()),
         1 => {
-            let future = Some(Box::pin(entered.leave()));
-            let left = (Impatient { future, polls }).await;
+            let left = impatient(polls, entered.leave()).await;
             let Some(left) = left else { return Ok(()) };
             left?;
         }
@@ -89,7 +86,7 @@ async fn leave(seat: &mut Seat, mut entered: Entered) -> Result<(), BarrierError
 /// answer after a timeout.
 fn judge(world: &World, name: &str, error: &BarrierError) -> bool {
     let is_operated = world.oracle().any_operated();
-    let (is_over, is_fine) = match error {
+    let is_fine = match error {
         BarrierError::Client(error) => {
             let is_fine = matches!(error.kind(), ErrorKind::TimedOut);
             (error.origin() == ErrorOrigin::Session, is_fine)
@@ -97,12 +94,7 @@ fn judge(world: &World, name: &str, error: &BarrierError) -> bool {
         BarrierError::NodeDeleted { .. } => (false, is_operated),
         _ => (false, false),
     };
-    let mut oracle = world.oracle();
-    oracle.log(format_args!("{name}: {error}"));
-    if !is_over && !is_fine {
-        oracle.violated("I21", format!("{name}: {error}"));
-    }
-    is_over
+    super::judge(world, "I21", name, error, is_fine)
 }
 
 /// Lets all live clients enter and leave together, without faults.
@@ -120,7 +112,7 @@ pub(crate) async fn exam(world: &World, time_limit: Duration) {
     if clients.is_empty() {
         return;
     }
-    world.oracle().set_barrier_size(clients.len());
+    world.oracle().barriers.size = clients.len();
     let together = join_all(clients.iter().map(|client| member(world, client, clients.len())));
     match timeout(time_limit, together).await {
         Ok(results) => {

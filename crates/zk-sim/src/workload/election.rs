@@ -1,20 +1,17 @@
 //! Candidates of an [`Election`]. Each client has a manager of sessions, and one candidate.
 
 use std::ops::ControlFlow::{Break, Continue};
-use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex as Shared, PoisonError};
 
 use tokio::time::{sleep, timeout};
-use zk_recipes::{
-    Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockGuard, Mutex,
-};
+use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockError, Mutex};
 use zk_session::{Client, SessionManager};
 use zk_testing::Rng;
 
 use super::contender::{Attempt, enter, judge, keep};
 use super::managed::{self, Managed};
-use super::{Impatient, Seat};
+use super::{Seat, impatient};
 use crate::holding::Led;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
@@ -93,8 +90,7 @@ impl Candidate {
         let (terms, is_dropped, polls) =
             self.draw(|rng| (rng.between(1, 4), rng.chance(0.2), rng.below(60)));
         if is_dropped {
-            let future: Pin<Box<_>> = Box::pin(self.terms(terms));
-            (Impatient { future: Some(future), polls }).await.unwrap_or_default();
+            impatient(polls, self.terms(terms)).await.unwrap_or_default();
         } else {
             self.terms(terms).await
         }
@@ -155,8 +151,7 @@ impl Candidate {
         match style {
             0 => drop(candidacy),
             1 => {
-                let future = Some(Box::pin(candidacy.resign()));
-                drop((Impatient { future, polls }).await);
+                drop(impatient(polls, candidacy.resign()).await);
             }
             _ => match candidacy.resign().await {
                 Ok(()) => {
@@ -189,15 +184,8 @@ impl Candidate {
     }
 }
 
-/// Acquires the lock of the election without a manager.
-pub(super) async fn exam(
-    client: &Client,
-    plan: &Plan,
-    label: String,
-) -> Result<Box<dyn LockGuard>, LockError> {
-    let mut lock = Mutex::new(client, plan.lock_path)?;
-    if !plan.is_selector {
-        lock = lock.with_lock_name(Mutex::LEADER_LATCH)?;
-    }
-    Ok(Box::new(lock.with_data(label).acquire().await?))
+/// Returns the lock of the election.
+pub(super) fn lock(client: &Client, plan: &Plan) -> Result<Mutex, LockError> {
+    let lock = Mutex::new(client, plan.lock_path)?;
+    if plan.is_selector { Ok(lock) } else { lock.with_lock_name(Mutex::LEADER_LATCH) }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use zk_coordination::{NodeMode, NodeState, PersistentNode};
 
-use super::Impatient;
+use super::impatient;
 use super::managed::{self, Managed};
 use crate::faults::expire;
 use crate::oracle::KEPT_PATH;
@@ -82,7 +82,7 @@ impl Keeper {
         let Some(node) = self.node.take() else { return };
         let closed = match self.managed.rng.below(3) {
             0 => return drop(node),
-            1 => (Impatient { future: Some(Box::pin(node.close())), polls: 2 }).await,
+            1 => impatient(2, node.close()).await,
             _ => Some(node.close().await),
         };
         if let Some(Err(error)) = closed {

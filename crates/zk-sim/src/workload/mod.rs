@@ -16,20 +16,19 @@ pub(crate) mod requests;
 mod revocation;
 mod rwlock;
 pub(crate) mod semaphore;
-mod semaphore_mutex;
 pub(crate) mod session;
 mod shared;
 mod tree_writer;
 
-use std::future::Future;
-use std::pin::Pin;
+use std::fmt;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::{LockError, LockGuard, Mutex, Semaphore};
+use zk_recipes::{LockError, LockGuard, Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_session::{Client, SessionId};
 use zk_testing::Rng;
 
@@ -55,6 +54,23 @@ pub(crate) struct Seat {
     /// in an order that it draws itself, and that no seed decides. Only one task waits at a time,
     /// therefore.
     pub(crate) lost_is_watched: Arc<AtomicBool>,
+}
+
+/// Logs an error. It is a violation unless the session is over, or the error is fine. Returns true if the
+/// session is over.
+fn judge(
+    world: &World,
+    invariant: &'static str,
+    name: &str,
+    error: &impl fmt::Display,
+    (is_over, is_fine): (bool, bool),
+) -> bool {
+    let mut oracle = world.oracle();
+    oracle.log(format_args!("{name}: {error}"));
+    if !is_over && !is_fine {
+        oracle.violated(invariant, format!("{name}: {error}"));
+    }
+    is_over
 }
 
 /// Contends with the recipe of the seed, over and over, until the session is over or the run
@@ -83,7 +99,7 @@ pub(crate) async fn contend(mut seat: Seat) {
             Recipe::Mutex | Recipe::LocalQueue => mutex::once(&mut seat).await,
             Recipe::RwLock => rwlock::once(&mut seat).await,
             Recipe::Semaphore => semaphore::once(&mut seat).await,
-            Recipe::SemaphoreMutex => semaphore_mutex::once(&mut seat).await,
+            Recipe::SemaphoreMutex => mutex::once_by_semaphore(&mut seat).await,
             Recipe::MultiLock => multi_lock::once(&mut seat).await,
             Recipe::Shared => shared::once(&mut seat).await,
             Recipe::Revocation => revocation::once(&mut seat).await,
@@ -110,25 +126,32 @@ pub(crate) async fn exam(
 ) -> Result<Option<Box<dyn LockGuard>>, LockError> {
     let (plan, number) = (&world.plan, world.next_number());
     let label = format!("{who}#{number}");
-    let guard = match plan.recipe {
+    let path = plan.lock_path;
+    let guard: Box<dyn LockGuard> = match plan.recipe {
         Recipe::Mutex | Recipe::LocalQueue | Recipe::Revocation => {
-            mutex::exam(client, plan, label).await?
+            Box::new(Mutex::new(client, path)?.with_data(label).acquire().await?)
         }
         Recipe::RwLock => {
             world.oracle().may_have(number, 2);
-            rwlock::exam(client, plan, label).await?
+            let lock = RwLock::new(client, path)?.with_data(label);
+            Box::new(lock.write().acquire().await?.downgrade().await?)
         }
         Recipe::Semaphore => {
             let permits = usize::try_from(plan.permits.most).unwrap_or(1);
             world.oracle().may_have(number, permits);
-            semaphore::exam(client, plan, label).await?
+            let semaphore = semaphore::semaphore(client, plan)?.with_data(label);
+            Box::new(semaphore.acquire_many(plan.permits.most).await?)
         }
-        Recipe::SemaphoreMutex => semaphore_mutex::exam(client, plan, label).await?,
+        Recipe::SemaphoreMutex => {
+            Box::new(SemaphoreMutex::new(client, path)?.with_data(label).acquire().await?)
+        }
         Recipe::MultiLock => {
             world.oracle().may_have(number, multi_lock::LOCKS);
             multi_lock::exam(client, plan, label).await?
         }
-        Recipe::Election => election::exam(client, plan, label).await?,
+        Recipe::Election => {
+            Box::new(election::lock(client, plan)?.with_data(label).acquire().await?)
+        }
         Recipe::Counter => return counter::exam(world, client, &label).await.map(|()| None),
         Recipe::Barrier => return barrier::exam(client).await.map(|()| None),
         // Their processes, or all clients together, are examined before.
@@ -142,25 +165,16 @@ pub(crate) async fn exam(
     Ok(Some(guard))
 }
 
-/// A future that drops its inner future after `polls` pending polls, and then returns `None`.
-pub(crate) struct Impatient<F: ?Sized> {
-    pub(crate) future: Option<Pin<Box<F>>>,
-    pub(crate) polls: u64,
-}
-
-impl<F: Future + ?Sized> Future for Impatient<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(future) = &mut self.future else { return Poll::Ready(None) };
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
-            return Poll::Ready(Some(output));
+/// Drops a future after `polls` pending polls, and then returns `None`.
+pub(crate) async fn impatient<F: Future>(mut polls: u64, future: F) -> Option<F::Output> {
+    let mut future = Box::pin(future);
+    let polled = poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if polls == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            polls -= 1;
+            Poll::Pending
         }
-        if self.polls == 0 {
-            self.future = None;
-            return Poll::Ready(None);
-        }
-        self.polls -= 1;
-        Poll::Pending
-    }
+    });
+    polled.await
 }

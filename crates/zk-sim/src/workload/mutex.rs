@@ -1,22 +1,21 @@
-//! A [`Mutex`], sometimes with a local queue, and sometimes with an owner that acquires it again.
+//! A [`Mutex`], sometimes with a local queue, and sometimes with an owner that acquires it again, and a
+//! [`SemaphoreMutex`], which has the nodes of a semaphore and the guarantees of a mutex.
 
-use zk_recipes::{Guard, LockError, LockGuard, Mutex, Owner};
-use zk_session::Client;
+use zk_recipes::{Guard, Mutex, Owner, SemaphoreMutex};
 
 use super::Seat;
 use super::contender::{Attempt, ask, settle, take};
 use crate::holding::numbers;
 use crate::oracle::{Claim, Share};
-use crate::plan::Plan;
 
-/// Contends once. Returns true if the session is over.
+/// Contends once for a mutex. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
     let path = seat.world.plan.lock_path;
     let Ok(lock) = Mutex::new(&seat.client, path) else { return true };
     let attempt = Attempt::begin(seat);
     let mut lock = match &seat.shared_lock {
         Some(shared) => {
-            seat.world.oracle().joins_locally(seat.slot, attempt.number);
+            seat.world.oracle().local_queues.joins(seat.slot, attempt.number);
             shared.clone()
         }
         None => lock.with_data(attempt.label.clone()),
@@ -34,6 +33,16 @@ pub(super) async fn once(seat: &mut Seat) -> bool {
     if let (Ok(Some(guard)), true) = (&mut asked, is_owned) {
         enter_again(seat, &lock, guard, attempt.number).await;
     }
+    settle(seat, attempt, asked, |guard| claims(path, guard)).await
+}
+
+/// Contends once for a semaphore of one permit. Returns true if the session is over.
+pub(super) async fn once_by_semaphore(seat: &mut Seat) -> bool {
+    let path = seat.world.plan.lock_path;
+    let Ok(lock) = SemaphoreMutex::new(&seat.client, path) else { return true };
+    let attempt = Attempt::begin(seat);
+    let lock = lock.with_data(attempt.label.clone());
+    let asked = take(seat, &attempt, ask!(lock)).await;
     settle(seat, attempt, asked, |guard| claims(path, guard)).await
 }
 
@@ -63,13 +72,4 @@ async fn enter_again(seat: &mut Seat, lock: &Mutex, guard: &mut Guard, number: u
 
 pub(super) fn claims(path: &str, guard: &Guard) -> Vec<Claim> {
     vec![Claim::new(path, guard.node(), Share::Alone)]
-}
-
-pub(super) async fn exam(
-    client: &Client,
-    plan: &Plan,
-    label: String,
-) -> Result<Box<dyn LockGuard>, LockError> {
-    let guard = Mutex::new(client, plan.lock_path)?.with_data(label).acquire().await?;
-    Ok(Box::new(guard))
 }

@@ -8,7 +8,7 @@ use zk_coordination::{Group, NodeState, PersistentNode};
 use zk_session::SessionId;
 use zk_testing::Rng;
 
-use super::Impatient;
+use super::impatient;
 use super::managed::{self, Managed, open};
 use crate::clock::now;
 use crate::faults::{expire, outsider};
@@ -130,7 +130,7 @@ impl Keeper {
         }
         let closed = match style {
             0 => return drop(node),
-            1 => (Impatient { future: Some(Box::pin(node.close())), polls }).await,
+            1 => impatient(polls, node.close()).await,
             _ => Some(node.close().await),
         };
         match closed {
@@ -199,7 +199,7 @@ impl Keeper {
     async fn restart(&mut self) {
         let (world, slot) = (Arc::clone(&self.managed.world), self.managed.slot);
         let previous = self.managed.sessions.client().session_id();
-        let (since, gaps) = (now(), world.oracle().gaps(&self.path));
+        let (since, gaps) = (now(), world.oracle().registrations.gaps(&self.path));
         world.oracle().log(format_args!("process {} is killed", self.managed.number));
         self.managed.process.cut_off();
         self.node = None;
@@ -210,7 +210,7 @@ impl Keeper {
         self.start(Some(previous));
         self.settle().await;
         let shortest = world.plan.shortest_timeout(slot).unwrap_or_default();
-        if now() - since < shortest / 2 && world.oracle().gaps(&self.path) != gaps {
+        if now() - since < shortest / 2 && world.oracle().registrations.gaps(&self.path) != gaps {
             let text = format!("{} became missing while its process started again", self.path);
             world.oracle().violated("I19", text);
         }
@@ -236,7 +236,7 @@ async fn read(managed: Managed) {
     let time_limit = world.plan.time_limit();
     let since = now();
     loop {
-        let changed_at = world.oracle().group_changed_at().unwrap_or(since).max(since);
+        let changed_at = world.oracle().registrations.changed_at.unwrap_or(since).max(since);
         let members = group.members();
         let is_current = members.error().is_none() && world.oracle().is_group(&members);
         if is_current && now() - changed_at > world.plan.longest_timeout() * 2 {

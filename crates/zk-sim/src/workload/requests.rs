@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_session::{Client, CreateMode, ErrorOrigin, Outcome, SessionId, Zxid};
+use zk_session::{Client, CreateMode, Error, ErrorOrigin, Outcome, SessionId, Zxid};
 use zk_testing::Rng;
 
 use crate::world::World;
@@ -36,21 +36,9 @@ async fn create(world: &World, client: &Client) -> bool {
     let created = client.create(&path, b"", CreateMode::Persistent).await;
     let mut oracle = world.oracle();
     oracle.log(format_args!("{path}: {:?}", created.as_ref().map(|created| created.stat.czxid)));
-    match created {
-        Ok(_) => oracle.answered(&path, Some(true)),
-        Err(error) => {
-            oracle.answered(
-                &path,
-                match error.outcome() {
-                    Outcome::Applied => Some(true),
-                    Outcome::NotApplied => Some(false),
-                    Outcome::Unknown => None,
-                },
-            );
-            return error.origin() == ErrorOrigin::Session;
-        }
-    }
-    false
+    let error = created.err();
+    oracle.answered(&path, error.as_ref().map_or(Outcome::Applied, Error::outcome));
+    error.is_some_and(|error| error.origin() == ErrorOrigin::Session)
 }
 
 async fn read(world: &World, client: &Client, newest: &mut Zxid) -> bool {

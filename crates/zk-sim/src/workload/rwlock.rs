@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use zk_recipes::{Guard, LockError, LockGuard, RwLock, WriteGuard};
-use zk_session::Client;
+use zk_recipes::{Guard, LockError, RwLock, WriteGuard};
 
 use super::contender::{Attempt, ask, enter, give_up, judge, keep, rest, settle, take};
-use super::{Impatient, Seat};
+use super::{Seat, impatient};
 use crate::oracle::{Claim, Share};
-use crate::plan::Plan;
 
 /// Contends once. Returns true if the session is over.
 pub(super) async fn once(seat: &mut Seat) -> bool {
@@ -72,8 +70,7 @@ async fn write(seat: &mut Seat, guard: WriteGuard, attempt: Attempt) -> bool {
         drop(seat.client.delete(guard.node(), None));
     }
     let polls = if way == 1 { seat.rng.below(6) } else { u64::MAX };
-    let future = Some(Box::pin(guard.downgrade()));
-    let downgraded = Impatient { future, polls }.await;
+    let downgraded = impatient(polls, guard.downgrade()).await;
     lost_is_watched.store(false, Ordering::Relaxed);
     match downgraded {
         None => false,
@@ -114,13 +111,4 @@ async fn read_beside(
         give_up(seat, writing, attempt).await;
     }
     false
-}
-
-pub(super) async fn exam(
-    client: &Client,
-    plan: &Plan,
-    label: String,
-) -> Result<Box<dyn LockGuard>, LockError> {
-    let guard = RwLock::new(client, plan.lock_path)?.with_data(label).write().acquire().await?;
-    Ok(Box::new(guard.downgrade().await?))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::{LockError, LockGuard, Semaphore, SharedCount};
+use zk_recipes::{LockError, Semaphore, SharedCount};
 use zk_session::{Client, ErrorOrigin, PathError};
 use zk_testing::Rng;
 
@@ -75,16 +75,7 @@ pub(crate) async fn rule(world: Arc<World>, mut rng: Rng) {
     }
 }
 
-pub(super) async fn exam(
-    client: &Client,
-    plan: &Plan,
-    label: String,
-) -> Result<Box<dyn LockGuard>, LockError> {
-    let semaphore = semaphore(client, plan)?.with_data(label);
-    Ok(Box::new(semaphore.acquire_many(plan.permits.most).await?))
-}
-
-fn semaphore(client: &Client, plan: &Plan) -> Result<Semaphore, PathError> {
+pub(super) fn semaphore(client: &Client, plan: &Plan) -> Result<Semaphore, PathError> {
     let most = plan.permits.most;
     if plan.permits.shared {
         let seed = i32::try_from(most).unwrap_or(1);

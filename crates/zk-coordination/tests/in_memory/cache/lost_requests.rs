@@ -1,13 +1,10 @@
 //! A cache whose requests are lost one by one.
 
-use std::time::Duration;
-
 use zk_coordination::Cache;
-use zk_coordination::session::{CreateMode, SessionManager};
-use zk_testing::{Cut, ErrorCode, Op, TestServer};
+use zk_testing::{Cut, ErrorCode, Op};
 
-use super::{Replay, assert_is_tree, create, synced};
-use crate::{T, client, config, sessions};
+use super::{Replay, assert_is_tree, create, cut, set, synced, tree};
+use crate::{MS, T, config, manager, pass};
 
 const OPS: [Op; 6] =
     [Op::AddWatch, Op::GetData, Op::MultiRead, Op::GetChildren2, Op::Exists, Op::SetWatches2];
@@ -39,11 +36,8 @@ async fn cache_recovers_from_each_lost_request() {
 
 async fn lose(loss: Loss, op: Op, nth: u64) {
     let case = format!("{loss:?} of {op:?} {nth}");
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app", "/app/a", "/app/a/b", "/app/c"]).await;
-    writer.set_data("/app/c", [1; 5_000], None).await.unwrap();
-    let sessions = sessions(&server, 2).await;
+    let (server, writer, sessions) = tree(&["/app", "/app/a", "/app/a/b", "/app/c"]).await;
+    set(&writer, "/app/c", [1; 5_000]).await;
     let fault = server.on(op).nth(nth);
     match loss {
         Loss::Request => fault.drop_before_applying(),
@@ -54,17 +48,14 @@ async fn lose(loss: Loss, op: Op, nth: u64) {
     };
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     let mut changes = cache.changes();
-    let mut replay = Replay::new(changes.snapshot().unwrap());
-    writer.create("/app/a/new", b"", CreateMode::Persistent).await.unwrap();
-    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
-    writer.set_data("/app/c", b"", None).await.unwrap();
+    let mut replay = Replay::new(&changes);
+    create(&writer, &["/app/a/new"]).await;
+    cut(&server, &sessions);
+    set(&writer, "/app/c", b"").await;
     writer.delete("/app/a/b", None).await.unwrap();
-    // reason: reconnects and sessions in virtual time
-    tokio::time::sleep(3 * T).await;
+    pass(3 * T).await; // for reconnects and sessions
     synced(&cache).await;
-    while let Some(Some(change)) = futures::FutureExt::now_or_never(changes.next()) {
-        replay.apply(&changes, &change);
-    }
+    replay.apply_all(&mut changes);
     eprintln!("{case}");
     assert_is_tree(&cache.snapshot(), &server);
     replay.assert_same(&cache.snapshot());
@@ -73,25 +64,16 @@ async fn lose(loss: Loss, op: Op, nth: u64) {
 /// No reply arrives within the request timeout of the sessions, which is for callers.
 #[tokio::test(start_paused = true)]
 async fn cache_has_no_request_timeout() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app", "/app/a"]).await;
-    let config = config(2).request_timeout(Duration::from_millis(500));
-    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
-    let id = sessions.client().session_id();
-    server.on_any_request().session(id).always().delay(Duration::from_millis(700));
-    let cache = tokio::time::timeout(T, Cache::tree(&sessions, "/app").open()).await.unwrap();
-    assert_is_tree(&cache.unwrap().snapshot(), &server);
-}
-
-#[tokio::test(start_paused = true)]
-async fn request_timeout_shorter_than_a_reply_is_retried() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app", "/app/a"]).await;
-    let config = config(2).request_timeout(Duration::from_millis(500));
-    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
-    server.on(Op::GetData).times(3).delay(Duration::from_millis(700));
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    assert_is_tree(&cache.snapshot(), &server);
+    for is_always_slow in [true, false] {
+        let (server, _writer, _) = tree(&["/app", "/app/a"]).await;
+        let sessions = manager(&server, config(3).request_timeout(500 * MS)).await;
+        let slow = if is_always_slow {
+            server.on_any_request().session(sessions.client().session_id()).always()
+        } else {
+            server.on(Op::GetData).times(3)
+        };
+        slow.delay(700 * MS);
+        let cache = tokio::time::timeout(T, Cache::tree(&sessions, "/app").open()).await.unwrap();
+        assert_is_tree(&cache.unwrap().snapshot(), &server);
+    }
 }

@@ -12,12 +12,65 @@ mod value;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use zk_coordination::session::path::parent;
-use zk_coordination::session::{Client, CreateMode, Zxid};
+use zk_coordination::session::{Acl, Client, CreateMode, Perms, SessionManager, Zxid};
 use zk_coordination::{Cache, CacheStatus, CachedNode, Change, Changes, Snapshot};
-use zk_testing::TestServer;
+use zk_testing::{Cut, TestServer};
 
-use crate::settle;
+use crate::{T, client, pass, sessions, settle};
+
+/// Starts a server with these nodes, and opens a writer, and the sessions of a cache.
+pub(crate) async fn tree(paths: &[&str]) -> (TestServer, Client, SessionManager) {
+    let server = TestServer::in_memory();
+    let writer = client(&server, 1).await;
+    create(&writer, paths).await;
+    let sessions = sessions(&server, 2).await;
+    (server, writer, sessions)
+}
+
+/// Opens a cache of `/app` with these nodes.
+async fn cached(paths: &[&str]) -> (TestServer, Client, SessionManager, Cache) {
+    let (server, writer, sessions) = tree(paths).await;
+    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
+    (server, writer, sessions, cache)
+}
+
+/// Everything but the permission to read.
+fn hidden() -> [Acl; 1] {
+    [Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE | Perms::ADMIN)]
+}
+
+async fn hide(writer: &Client, path: &str) {
+    writer.set_acl(path, &hidden(), None).await.unwrap();
+}
+
+async fn show(writer: &Client, path: &str) {
+    writer.set_acl(path, &[Acl::open()], None).await.unwrap();
+}
+
+async fn create_hidden(writer: &Client, path: &str) {
+    writer.create_with_acl(path, b"", CreateMode::Persistent, &hidden()).await.unwrap();
+}
+
+async fn set(writer: &Client, path: &str, data: impl AsRef<[u8]>) {
+    writer.set_data(path, data.as_ref(), None).await.unwrap();
+}
+
+/// Cuts the connection of a cache.
+fn cut(server: &TestServer, sessions: &SessionManager) {
+    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
+}
+
+/// Keeps a cache without a connection while `change` runs.
+async fn disconnected(server: &TestServer, sessions: &SessionManager, change: impl Future) {
+    server.refuse_connects(0);
+    cut(server, sessions);
+    settle().await;
+    change.await;
+    server.accept_connects(0);
+    pass(T / 4).await; // in which the client reconnects
+}
 
 /// Nodes by their paths, as a subscriber that applies each change to them knows them. Each change is
 /// checked against the nodes.
@@ -34,8 +87,16 @@ fn known(node: &CachedNode) -> Known {
 }
 
 impl Replay {
-    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+    pub(crate) fn new(changes: &Changes) -> Self {
+        let snapshot = changes.snapshot().unwrap();
         Self { root: snapshot.root().to_owned(), nodes: nodes(snapshot) }
+    }
+
+    /// Applies the changes that have arrived.
+    pub(crate) fn apply_all(&mut self, changes: &mut Changes) {
+        while let Some(Some(change)) = changes.next().now_or_never() {
+            self.apply(changes, &change);
+        }
     }
 
     pub(crate) fn apply(&mut self, changes: &Changes, change: &Change) {
@@ -66,7 +127,7 @@ impl Replay {
                 let before = self.nodes.insert(path.to_string(), None);
                 assert_eq!(before.unwrap_or_default(), old.as_deref().map(known), "{change:?}");
             }
-            Change::Missed(_) => *self = Self::new(changes.snapshot().unwrap()),
+            Change::Missed(_) => *self = Self::new(changes),
             Change::Stale | Change::Synced { .. } | Change::Stopped(_) => {}
             other => panic!("unknown change {other:?}"),
         }
@@ -98,18 +159,13 @@ pub(crate) fn assert_is_tree(snapshot: &Snapshot, server: &TestServer) {
     let expected: BTreeMap<_, _> = server.with(|ensemble| {
         let nodes = ensemble.tree().iter();
         let nodes = nodes.filter(|(path, _)| *path == root || path.starts_with(&below));
-        let view = nodes.map(|(path, node)| {
-            let stat = node.stat();
-            let data = node.data().unwrap_or_default().to_vec();
-            (path.to_owned(), (stat.czxid, stat.mzxid, data))
+        let known = nodes.map(|(path, node)| {
+            let data = Bytes::copy_from_slice(node.data().unwrap_or_default());
+            (path.to_owned(), Some((node.stat().czxid, node.stat().mzxid, data)))
         });
-        view.collect()
+        known.collect()
     });
-    let cached = snapshot.iter().map(|node| {
-        let stat = node.stat();
-        (node.path().to_owned(), (stat.czxid, stat.mzxid, node.data().to_vec()))
-    });
-    assert_eq!(cached.collect::<BTreeMap<_, _>>(), expected);
+    assert_eq!(nodes(snapshot), expected);
     let listed: BTreeSet<_> = snapshot.children(root).map(|node| node.path()).collect();
     let children = expected.keys().filter(|path| *path != root && parent(path) == Some(root));
     assert_eq!(listed, children.map(String::as_str).collect());
@@ -137,7 +193,7 @@ pub(crate) async fn synced(cache: &Cache) {
 pub(crate) async fn words(changes: &mut Changes) -> Vec<String> {
     settle().await;
     let mut words = Vec::new();
-    while let Some(change) = futures::FutureExt::now_or_never(changes.next()).flatten() {
+    while let Some(Some(change)) = changes.next().now_or_never() {
         words.push(word(&change));
     }
     words

@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use tokio::task::JoinHandle;
 use zk_coordination::limits::CHECK_PAUSE;
-use zk_coordination::session::{Acl, Client, Config, CreateMode, Perms, SessionManager, Zxid};
+use zk_coordination::session::{Acl, Client, CreateMode, SessionManager, Zxid};
 use zk_coordination::{Cache, CacheStatus, Change};
 use zk_testing::{Cut, Op, Rng, Settings, TestServer, Version};
 
-use super::{Replay, assert_is_tree};
-use crate::{MS, T, config, settle};
+use super::{Replay, assert_is_tree, hidden};
+use crate::{MS, client, config_of_all, manager, pass, settle};
 
 const ROOT: &str = "/r";
-/// Everything but the permission to read.
-const UNREADABLE: Perms = Perms(Perms::ALL.0 & !Perms::READ.0);
 
 #[tokio::test(start_paused = true)]
 async fn replayed_changes_lead_to_the_snapshot_and_the_tree() {
@@ -34,10 +33,8 @@ async fn run(seed: u64) {
     let settings = Settings::new().version(version).seed(seed).servers(servers);
     let server = TestServer::in_memory_with(settings);
     let graves = record_deletions(&server);
-    let writer = config(1).connector(server.clone()).connect().await.unwrap();
-    let hosts = ["server-0:1", "server-1:1,server-2:1,server-0:1"][usize::from(servers > 1)];
-    let of_cache = Config::new(hosts).unwrap().session_timeout(T).seed(2);
-    let sessions = SessionManager::connect(of_cache.connector(server.clone())).await.unwrap();
+    let writer = client(&server, 1).await;
+    let sessions = manager(&server, config_of_all(&server, u128::from(seed) + 2)).await;
     add_faults(&server, &mut random);
     change(&writer, &mut random, 20).await;
     let builder = Cache::tree(&sessions, ROOT).reads_in_flight(1 + random.index(8));
@@ -46,17 +43,15 @@ async fn run(seed: u64) {
     for _ in 0..4 {
         change(&writer, &mut random, 15).await;
         disturb(&server, servers, &sessions, &mut random);
-        // reason: the cache runs for a random time before the next changes
-        tokio::time::sleep(random.millis(30 * MS)).await;
+        pass(random.millis(30 * MS)).await; // the cache runs for a random time before the next changes
     }
     server.clear_faults();
     (0..servers).for_each(|one| server.heal(one));
     for path in paths() {
-        drop_result(writer.set_acl(&path, &[Acl::open()], None)).await;
+        drop(writer.set_acl(&path, &[Acl::open()], None).await);
     }
     cache.wait_until_synced().await.unwrap();
-    // reason: the last events and reads, and the checks, arrive in virtual time
-    tokio::time::sleep(CHECK_PAUSE * 3).await;
+    pass(CHECK_PAUSE * 3).await; // the last events and reads, and the checks, arrive in virtual time
     cache.wait_until_synced().await.unwrap();
     let snapshot = cache.snapshot();
     assert_eq!(cache.status(), CacheStatus::Synced);
@@ -71,7 +66,7 @@ async fn run(seed: u64) {
 async fn follow(cache: Cache, graves: Graves, mut random: Rng) -> Replay {
     let mut changes = cache.changes();
     drop(cache);
-    let mut replay = Replay::new(changes.snapshot().unwrap());
+    let mut replay = Replay::new(&changes);
     while let Some(change) = changes.next().await {
         if let Change::Deleted { path, old: Some(old) } = &change {
             let grave = (path.to_string(), old.stat().czxid);
@@ -79,8 +74,7 @@ async fn follow(cache: Cache, graves: Graves, mut random: Rng) -> Replay {
         }
         replay.apply(&changes, &change);
         if random.below(20) == 0 {
-            // reason: a slow reader, in virtual time
-            tokio::time::sleep(random.millis(20 * MS)).await;
+            pass(random.millis(20 * MS)).await; // a slow reader, in virtual time
         }
     }
     replay
@@ -130,33 +124,28 @@ async fn change(client: &Client, random: &mut Rng, count: usize) {
         let path = &paths[random.index(paths.len())];
         let data = format!("{step}").repeat(1 + random.index(900)).into_bytes();
         match random.below(9) {
-            0..=3 => {
-                let mode = CreateMode::Persistent;
-                sent.push(tokio::spawn(drop_result(client.create(path, &data, mode))));
-            }
-            4 | 5 => sent.push(tokio::spawn(drop_result(client.set_data(path, &data, None)))),
-            6 => sent.push(tokio::spawn(drop_result(client.delete(path, None)))),
+            0..=3 => sent.push(spawn(client.create(path, &data, CreateMode::Persistent))),
+            4 | 5 => sent.push(spawn(client.set_data(path, &data, None))),
+            6 => sent.push(spawn(client.delete(path, None))),
             7 => {
-                let perms = if random.below(2) == 0 { Perms::ALL } else { UNREADABLE };
-                let acl = [Acl::world(perms)];
-                sent.push(tokio::spawn(drop_result(client.set_acl(path, &acl, None))));
+                let acl = if random.below(2) == 0 { [Acl::open()] } else { hidden() };
+                sent.push(spawn(client.set_acl(path, &acl, None)));
             }
             // Deletes a part of the tree, and creates some of it again, without a pause.
             _ => {
                 let below = paths.iter().filter(|one| one.starts_with(path.as_str()));
                 let below: Vec<&String> = below.collect();
                 for path in below.iter().rev() {
-                    sent.push(tokio::spawn(drop_result(client.delete(path, None))));
+                    sent.push(spawn(client.delete(path, None)));
                 }
                 for path in below.iter().take(1 + random.index(3)) {
                     let create = client.create(path, &data, CreateMode::Persistent);
-                    sent.push(tokio::spawn(drop_result(create)));
+                    sent.push(spawn(create));
                 }
             }
         }
         if random.below(3) == 0 {
-            // reason: the cache may read between two changes
-            tokio::time::sleep(random.millis(6 * MS)).await;
+            pass(random.millis(6 * MS)).await; // the cache may read between two changes
         }
     }
     for done in sent {
@@ -172,6 +161,6 @@ fn paths() -> Vec<String> {
     below.iter().map(|below| format!("{ROOT}{below}")).collect()
 }
 
-async fn drop_result<T>(request: impl Future<Output = T>) {
-    drop(request.await);
+fn spawn<T>(request: impl Future<Output = T> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(async move { drop(request.await) })
 }

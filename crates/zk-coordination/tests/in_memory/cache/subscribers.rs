@@ -2,44 +2,48 @@
 
 use std::sync::{Arc, Weak};
 
-use zk_coordination::session::limits::REMOVAL_DELAY;
 use zk_coordination::session::{Client, SessionManager};
 use zk_coordination::{Cache, CacheBuilder, Change, Changes};
-use zk_testing::{Cut, Op, TestServer};
+use zk_testing::{Op, TestServer};
 
-use super::{Replay, create, words};
+use super::{Replay, create, disconnected, set, tree, words};
 use crate::cancelled::polled_with_yields;
-use crate::{client, sessions, settle};
+use crate::{settle, settle_watches, watches};
 
-#[tokio::test(start_paused = true)]
-async fn unlimited_changes_kept_are_limited() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
-    let cache = Cache::tree(&sessions, "/app").changes_kept(usize::MAX).open().await.unwrap();
-    assert!(cache.snapshot().is_empty());
+/// A cache of `/app`, and a subscriber.
+struct App {
+    _server: TestServer,
+    _sessions: SessionManager,
+    writer: Client,
+    cache: Cache,
+    changes: Changes,
+}
+
+async fn app(options: impl FnOnce(CacheBuilder) -> CacheBuilder) -> App {
+    let (server, writer, sessions) = tree(&["/app"]).await;
+    let cache = options(Cache::tree(&sessions, "/app")).open().await.unwrap();
+    let changes = cache.changes();
+    App { _server: server, _sessions: sessions, writer, cache, changes }
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_subscriber_starts_again_from_a_snapshot() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app"]).await;
-    let sessions = sessions(&server, 2).await;
-    let cache = Cache::tree(&sessions, "/app").changes_kept(4).open().await.unwrap();
-    let mut changes = cache.changes();
-    let mut replay = Replay::new(changes.snapshot().unwrap());
+    drop(app(|cache| cache.changes_kept(usize::MAX)).await); // the limit is bounded
+    let mut app = app(|cache| cache.changes_kept(4)).await;
+    let (writer, changes) = (&app.writer, &mut app.changes);
+    let mut replay = Replay::new(changes);
     for number in 0..10 {
-        create(&writer, &[&format!("/app/{number}")]).await;
+        create(writer, &[&format!("/app/{number}")]).await;
         settle().await;
     }
     let Some(missed @ Change::Missed(6)) = changes.next().await else { panic!() };
     assert_eq!(changes.snapshot().unwrap().len(), 11);
-    replay.apply(&changes, &missed);
-    create(&writer, &["/app/next"]).await;
+    replay.apply(changes, &missed);
+    create(writer, &["/app/next"]).await;
     let next = changes.next().await.unwrap();
     assert_eq!(next.path(), Some("/app/next"), "no change is repeated");
-    replay.apply(&changes, &next);
-    replay.assert_same(&cache.snapshot());
+    replay.apply(changes, &next);
+    replay.assert_same(&app.cache.snapshot());
 }
 
 /// The nodes that the cache has replaced count toward its limit as long as a subscriber waits to see
@@ -47,17 +51,13 @@ async fn slow_subscriber_starts_again_from_a_snapshot() {
 #[tokio::test(start_paused = true)]
 async fn idle_subscriber_keeps_no_more_than_max_bytes() {
     const MAX: usize = 1 << 20;
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app"]).await;
-    let sessions = sessions(&server, 2).await;
-    let cache = Cache::node(&sessions, "/app").max_bytes(MAX).open().await.unwrap();
-    let (mut idle, mut busy) = (cache.changes(), cache.changes());
+    let App { cache, writer, changes: mut idle, .. } = app(|cache| cache.max_bytes(MAX)).await;
+    let mut busy = cache.changes();
     let mut seen = Vec::new();
     for number in 0..100_u32 {
         let mut data = vec![0; MAX / 4];
         data[..4].copy_from_slice(&number.to_be_bytes());
-        writer.set_data("/app", &data, None).await.unwrap();
+        set(&writer, "/app", &data).await;
         assert_eq!(words(&mut busy).await, ["changed /app"]);
         seen.push(Arc::downgrade(cache.snapshot().get("/app").unwrap()));
     }
@@ -65,20 +65,28 @@ async fn idle_subscriber_keeps_no_more_than_max_bytes() {
     assert!(kept <= MAX + MAX / 4, "{kept} bytes are kept, with the snapshot");
     let Some(Change::Missed(missed @ 90..)) = idle.next().await else { panic!() };
     assert_eq!(idle.snapshot().unwrap().len(), 1, "after {missed} changes");
-    writer.set_data("/app", b"small", None).await.unwrap();
+    set(&writer, "/app", b"small").await;
     assert_eq!(words(&mut idle).await, ["changed /app"]);
     let kept = seen.iter().filter_map(Weak::upgrade).count();
     assert_eq!(kept, 1, "only the snapshot of the subscriber");
 }
 
+/// A cache that nobody has any more has not failed.
 #[tokio::test(start_paused = true)]
 async fn slow_subscriber_of_a_stopped_cache_learns_the_reason() {
-    let mut app = app(|cache| cache.changes_kept(1).max_nodes(3)).await;
-    create(&app.writer, &["/app/a", "/app/b", "/app/c"]).await;
-    settle().await;
-    assert!(matches!(app.changes.next().await, Some(Change::Missed(_))));
-    assert!(matches!(app.changes.next().await, Some(Change::Stopped(_))));
-    assert!(app.changes.next().await.is_none());
+    for is_dropped in [false, true] {
+        let max = if is_dropped { 100 } else { 3 };
+        let mut app = app(|cache| cache.changes_kept(1).max_nodes(max)).await;
+        create(&app.writer, &["/app/a", "/app/b", "/app/c"]).await;
+        settle().await;
+        if is_dropped {
+            drop(app.cache);
+        } else {
+            assert!(matches!(app.changes.next().await, Some(Change::Missed(_))));
+            assert!(matches!(app.changes.next().await, Some(Change::Stopped(_))));
+        }
+        assert!(app.changes.next().await.is_none());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,14 +116,11 @@ async fn change_has_the_node_before_and_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_end_with_the_last_handle() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 2).await;
-    let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
-    let mut changes = cache.changes();
+    let App { cache, mut changes, writer, .. } = app(|cache| cache).await;
     drop(cache.clone());
     settle().await;
-    create(&client(&server, 1).await, &["/app"]).await;
-    assert_eq!(words(&mut changes).await, ["created /app"]);
+    create(&writer, &["/app/a"]).await;
+    assert_eq!(words(&mut changes).await, ["created /app/a"]);
     drop(cache);
     assert_eq!(changes.next().await, None);
 }
@@ -123,62 +128,25 @@ async fn changes_end_with_the_last_handle() {
 /// An `open` that is dropped at any await leaves no watch behind.
 #[tokio::test(start_paused = true)]
 async fn dropped_open_leaves_no_watch() {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app", "/app/a", "/app/a/b"]).await;
-    let sessions = sessions(&server, 2).await;
+    let (server, _writer, sessions) = tree(&["/app", "/app/a", "/app/a/b"]).await;
     for polls in 1..40 {
-        let opened = polled_with_yields(polls, Cache::tree(&sessions, "/app").open()).await;
-        drop(opened);
-        // reason: the session removes watches a moment after they are dropped
-        tokio::time::sleep(REMOVAL_DELAY * 2).await;
-        assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0, "after {polls} polls");
+        drop(polled_with_yields(polls, Cache::tree(&sessions, "/app").open()).await);
+        settle_watches().await;
+        assert_eq!(watches(&server), 0, "after {polls} polls");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn cache_dropped_without_a_connection_leaves_no_watch() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 2).await;
+    let (server, _writer, sessions) = tree(&[]).await;
     let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
     server.on(Op::GetData).drop_before_applying();
-    server.refuse_connects(0);
-    server.connection_of(sessions.client().session_id()).cut(Cut::Fin);
-    settle().await;
-    drop(cache);
-    settle().await;
-    server.accept_connects(0);
-    // reason: the client reconnects in virtual time
-    tokio::time::sleep(crate::T / 2).await;
+    disconnected(&server, &sessions, async {
+        drop(cache);
+        settle().await;
+    })
+    .await;
+    settle_watches().await;
     assert!(sessions.client().is_connected());
-    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0);
-}
-
-/// Nobody has the cache any more: that is no failure.
-#[tokio::test(start_paused = true)]
-async fn slow_subscriber_of_a_dropped_cache_is_told_of_no_failure() {
-    let mut app = app(|cache| cache.changes_kept(1)).await;
-    create(&app.writer, &["/app/a", "/app/b", "/app/c"]).await;
-    settle().await;
-    drop(app.cache);
-    assert!(app.changes.next().await.is_none());
-}
-
-/// A cache of `/app`, and a subscriber.
-struct App {
-    _server: TestServer,
-    _sessions: SessionManager,
-    writer: Client,
-    cache: Cache,
-    changes: Changes,
-}
-
-async fn app(options: impl FnOnce(CacheBuilder) -> CacheBuilder) -> App {
-    let server = TestServer::in_memory();
-    let writer = client(&server, 1).await;
-    create(&writer, &["/app"]).await;
-    let sessions = sessions(&server, 2).await;
-    let cache = options(Cache::tree(&sessions, "/app")).open().await.unwrap();
-    let changes = cache.changes();
-    App { _server: server, _sessions: sessions, writer, cache, changes }
+    assert_eq!(watches(&server), 0);
 }

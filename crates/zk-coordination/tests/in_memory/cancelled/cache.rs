@@ -3,17 +3,15 @@
 use zk_coordination::{Cache, CacheStatus, watch_value};
 use zk_testing::{Cut, TestServer};
 
-use super::{drop_after_every_poll, polled_with_yields, watches};
-use crate::barrier::settle_watches;
-use crate::cache::{assert_is_tree, create, synced, words};
-use crate::{client, polled, sessions, settle};
+use super::{drop_after_every_poll, polled_with_yields};
+use crate::cache::{assert_is_tree, create, synced, tree, words};
+use crate::{client, polled, sessions, settle, settle_watches, watches};
 
 /// A call that is dropped while it opens leaves no watch, and the next one returns the value.
 #[tokio::test(start_paused = true)]
 async fn dropped_watch_value_leaves_no_watch() {
     for exists in [true, false] {
-        let what = format!("watch_value, node: {exists}");
-        drop_after_every_poll(&what, async |polls| {
+        drop_after_every_poll(&format!("watch_value, node: {exists}"), async |polls, what| {
             let server = TestServer::in_memory();
             if exists {
                 create(&client(&server, 1).await, &["/n"]).await;
@@ -21,15 +19,13 @@ async fn dropped_watch_value_leaves_no_watch() {
             let sessions = sessions(&server, 2).await;
             let expected = exists.then_some(2);
             let open = || watch_value(&sessions, "/n", |data| Some(data.len()));
-            let opened = polled_with_yields(polls, open()).await;
-            if let Some(opened) = &opened {
-                assert_eq!(*opened.as_ref().unwrap().borrow(), expected, "{what}");
-            }
+            let opened = polled_with_yields(polls, open()).await.map(Result::unwrap);
+            assert!(opened.as_ref().is_none_or(|value| *value.borrow() == expected), "{what}");
             let is_open = opened.is_some();
             drop(opened);
             settle_watches().await;
-            assert_eq!(watches(&server), 0, "{what}, {polls} polls");
-            assert_eq!(*open().await.unwrap().borrow(), expected, "{what}, {polls} polls");
+            assert_eq!(watches(&server), 0, "{what}");
+            assert_eq!(*open().await.unwrap().borrow(), expected, "{what}");
             is_open
         })
         .await;
@@ -38,11 +34,8 @@ async fn dropped_watch_value_leaves_no_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_wait_until_synced_has_no_effect() {
-    drop_after_every_poll("wait_until_synced", async |polls| {
-        let server = TestServer::in_memory();
-        let writer = client(&server, 1).await;
-        create(&writer, &["/app", "/app/a"]).await;
-        let sessions = sessions(&server, 2).await;
+    drop_after_every_poll("wait_until_synced", async |polls, what| {
+        let (server, writer, sessions) = tree(&["/app", "/app/a"]).await;
         let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
         let watches_before = watches(&server);
         server.refuse_connects(0);
@@ -57,7 +50,7 @@ async fn dropped_wait_until_synced_has_no_effect() {
         assert!(done.is_none() || cache.status() == CacheStatus::Synced);
         synced(&cache).await;
         assert_is_tree(&cache.snapshot(), &server);
-        assert_eq!(watches(&server), watches_before, "{polls} polls");
+        assert_eq!(watches(&server), watches_before, "{what}");
         done.is_some()
     })
     .await;
@@ -67,10 +60,7 @@ async fn dropped_wait_until_synced_has_no_effect() {
 #[tokio::test(start_paused = true)]
 async fn dropped_next_loses_no_change() {
     for polls in 0..12 {
-        let server = TestServer::in_memory();
-        let writer = client(&server, 1).await;
-        create(&writer, &["/app"]).await;
-        let sessions = sessions(&server, 2).await;
+        let (server, writer, sessions) = tree(&["/app"]).await;
         let cache = Cache::tree(&sessions, "/app").open().await.unwrap();
         let watches_before = watches(&server);
         let mut changes = cache.changes();

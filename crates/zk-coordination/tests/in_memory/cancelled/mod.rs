@@ -9,12 +9,11 @@ mod cache;
 mod persistent_node;
 
 use futures::FutureExt;
-use zk_testing::TestServer;
 
 /// Runs an operation with 0, 1, 2 and more polls, until it completes. `run` returns true then.
-async fn drop_after_every_poll(what: &str, mut run: impl AsyncFnMut(usize) -> bool) {
+async fn drop_after_every_poll(what: &str, mut run: impl AsyncFnMut(usize, &str) -> bool) {
     let mut polls = 0;
-    while !run(polls).await {
+    while !run(polls, &format!("{what}, {polls} polls")).await {
         polls += 1;
         assert!(polls < 200, "{what} never completes");
     }
@@ -32,8 +31,4 @@ pub(crate) async fn polled_with_yields<F: Future>(polls: usize, future: F) -> Op
         tokio::task::yield_now().await;
     }
     None
-}
-
-fn watches(server: &TestServer) -> usize {
-    server.with(|ensemble| ensemble.watches(0))
 }
