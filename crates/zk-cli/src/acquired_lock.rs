@@ -8,8 +8,8 @@ use zk_recipes::{
     Mutex, RwLock, Semaphore, SemaphoreMutex,
 };
 
-use crate::acl::NewNodeAcl;
 use crate::failure::{Failure, for_users};
+use crate::lock_args::Contender;
 
 /// The locks to acquire.
 #[derive(Debug)]
@@ -38,30 +38,11 @@ pub(crate) enum Approach {
     Look,
 }
 
-/// Whether a path with nodes of other recipes is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ForeignNodes {
-    Refused,
-    Allowed,
-}
-
-/// Options for the nodes of a lock.
-#[derive(Clone, Debug)]
-pub(crate) struct NodeOptions {
-    pub(crate) foreign: ForeignNodes,
-    pub(crate) acl: NewNodeAcl,
-    /// The id of a candidate, if it has a name: the data of its node, as Curator reads it.
-    pub(crate) id: Option<String>,
-}
-
 /// Returns the lock with the options for its nodes.
 macro_rules! at {
-    ($lock:expr, $nodes:expr) => {{
-        let lock = $lock?.with_acl($nodes.acl.entries());
-        match $nodes.foreign {
-            ForeignNodes::Refused => lock,
-            ForeignNodes::Allowed => lock.allow_foreign_nodes(),
-        }
+    ($lock:expr, $contender:expr) => {{
+        let lock = $lock?.with_acl($contender.acl.entries());
+        if $contender.allow_foreign_nodes { lock.allow_foreign_nodes() } else { lock }
     }};
 }
 
@@ -91,25 +72,26 @@ impl LockSpec {
         &self,
         client: &Client,
         how: Approach,
-        nodes: &NodeOptions,
+        contender: &Contender,
     ) -> Result<Option<AcquiredLock>, Refused> {
         match self {
-            Self::Mutex(path) => one(&at!(Mutex::new(client, path), nodes), how).await,
-            Self::Read(path) => one(at!(RwLock::new(client, path), nodes).read(), how).await,
-            Self::Write(path) => one(at!(RwLock::new(client, path), nodes).write(), how).await,
+            Self::Mutex(path) => one(&at!(Mutex::new(client, path), contender), how).await,
+            Self::Read(path) => one(at!(RwLock::new(client, path), contender).read(), how).await,
+            Self::Write(path) => one(at!(RwLock::new(client, path), contender).write(), how).await,
             Self::SemaphoreMutex(path) => {
-                one(&at!(SemaphoreMutex::new(client, path), nodes), how).await
+                one(&at!(SemaphoreMutex::new(client, path), contender), how).await
             }
             Self::Leadership(path) => {
-                let election = at!(Mutex::new(client, path), nodes);
-                let election = match &nodes.id {
-                    Some(id) => election.with_data(id.as_str()),
+                let election = at!(Mutex::new(client, path), contender);
+                let election = match &contender.name {
+                    // Curator reads the id of a candidate there.
+                    Some(name) => election.with_data(name.as_str()),
                     None => election,
                 };
                 one(&election.with_lock_name(Mutex::LEADER_LATCH)?, how).await
             }
             Self::Permits { path, max, take } => {
-                let semaphore = at!(Semaphore::new(client, path, *max), nodes);
+                let semaphore = at!(Semaphore::new(client, path, *max), contender);
                 let lease = match how {
                     Approach::Look => semaphore.try_acquire_many(*take).await?,
                     Approach::Wait => Some(semaphore.acquire_many(*take).await?),
@@ -117,7 +99,7 @@ impl LockSpec {
                 Ok(lease
                     .map(|lease| AcquiredLock::One { path: path.clone(), guard: Box::new(lease) }))
             }
-            Self::All(paths) => all(client, paths, how, nodes).await,
+            Self::All(paths) => all(client, paths, how, contender).await,
         }
     }
 
@@ -182,11 +164,11 @@ async fn all(
     client: &Client,
     paths: &[String],
     how: Approach,
-    nodes: &NodeOptions,
+    contender: &Contender,
 ) -> Result<Option<AcquiredLock>, Refused> {
     let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
     for path in paths {
-        locks.push(Arc::new(at!(Mutex::new(client, path), nodes)));
+        locks.push(Arc::new(at!(Mutex::new(client, path), contender)));
     }
     let locks = MultiLock::in_canonical_order(locks);
     let place = |path: &String| locks.paths().position(|locked| locked == path);

@@ -4,15 +4,14 @@
 //! for each answer takes a round trip a node.
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
-use zk_recipes::session::{
-    Client, Error, ErrorCode, NodeAcl, NodeData, Pending, Retry, RetryOn, Stat,
-};
+use zk_recipes::session::{Client, Error, ErrorCode, NodeAcl, NodeData, Pending, RetryOn, Stat};
+
+use crate::sessions::Session;
 
 /// Reads all of `paths`, many at once, in order. Nodes that vanish meanwhile, or that this client may not
 /// read, are left out.
 pub(crate) async fn read_each<T: Answer>(
-    client: &Client,
-    retry: &Retry,
+    Session { client, retry, .. }: &Session,
     paths: &[String],
     ask: fn(&Client, &str) -> Pending<T>,
     seen: &mut dyn FnMut(&str, T),
@@ -56,8 +55,7 @@ pub(crate) type NodeAnswers = (Result<NodeData, Error>, Option<Result<NodeAcl, E
 
 /// Asks for the data of a node and, if wanted, for its access control list.
 pub(crate) fn ask_node<'a>(
-    client: &Client,
-    retry: &'a Retry,
+    Session { client, retry, .. }: &'a Session,
     path: &'a str,
     wants_acl: bool,
 ) -> impl Future<Output = NodeAnswers> + use<'a> {

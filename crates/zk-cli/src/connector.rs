@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use zk_recipes::session::{Connector, Host, Tcp, TlsFailure};
+use zk_recipes::session::{ConnectString, Connector, Host, Tcp, TlsFailure};
 use zk_tls::{Tls, TlsBuilder};
 
 use crate::failure::Failure;
@@ -38,6 +38,11 @@ impl ServerConnector {
             })?),
         };
         Ok(Self { way, only: Vec::new() })
+    }
+
+    pub(crate) fn is_in_the_clear(&self, connect: &str) -> bool {
+        let servers = connect.parse::<ConnectString>();
+        servers.is_ok_and(|servers| servers.hosts().iter().any(|host| !self.uses_tls(host)))
     }
 
     /// Uses only these addresses of a name, if there are any.

@@ -11,6 +11,7 @@ use zk_recipes::session::{
 };
 use zk_recipes::{LockError, LossReason};
 
+use crate::security::Identity;
 use crate::text::one_line;
 
 /// The command line cannot be understood (`EX_USAGE`).
@@ -50,8 +51,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn other(message: String) -> Self {
-        Self::new(OTHER, message)
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::new(OTHER, message.into())
     }
 
     /// Returns the failure for an access control list that denies what the command needs.
@@ -110,8 +111,8 @@ impl Failure {
         Self::new(NOT_IN_TIME, format!("{path}: the barrier is still set"))
     }
 
-    pub(crate) fn usage(message: String) -> Self {
-        Self::new(USAGE, message)
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message.into())
     }
 
     /// Returns the failure for an ensemble that opens a session and answers no request.
@@ -179,9 +180,10 @@ impl Failure {
 
     /// Adds to a rejection what was presented, and the advice if the identities are insufficient. All
     /// commands pass here, so this also explains a rejected access control list.
-    pub(crate) fn with_presented(mut self, presented: &str, advice: &str) -> Self {
+    pub(crate) fn with_presented(mut self, identity: &Identity) -> Self {
+        let presented = &identity.presented;
         // Servers that reject the credentials answer nothing, `zk whoami` included.
-        let advice = if self.rejection == Some(ErrorCode::NO_AUTH) { advice } else { "" };
+        let advice = if self.is_no_auth() { identity.advice } else { "" };
         if self.is_denied {
             self.message.push_str(&format!(" ({presented}{advice})"));
         }
@@ -390,7 +392,9 @@ mod tests {
     fn whoami_is_advised_only_where_it_works() {
         let message = |kind: ErrorKind| {
             let failure = Failure::from(Error::not_applied(kind));
-            failure.with_presented("presented: sasl as alice", "; zk whoami").message
+            let presented = "presented: sasl as alice".to_owned();
+            let identity = Identity { presented, advice: "; zk whoami", ..Identity::default() };
+            failure.with_presented(&identity).message
         };
         let denied = message(ErrorKind::Server(ErrorCode::NO_AUTH));
         assert!(denied.ends_with("(presented: sasl as alice; zk whoami)"), "{denied}");

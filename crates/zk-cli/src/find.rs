@@ -1,13 +1,13 @@
 //! `zk find` and `zk ephemerals`: nodes below a path that match.
 
 use clap::Args as ClapArgs;
-use serde_json::{Value, json};
-use zk_recipes::session::{Client, Retry, SessionId, path::file_name};
+use serde_json::json;
+use zk_recipes::session::{Client, SessionId, path::file_name};
 
 use crate::at_once::read_each;
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::subtree::{print_hidden, sorted_paths};
+use crate::sessions::Session;
+use crate::subtree::visible_paths;
 
 /// The `find` command.
 #[derive(Debug, ClapArgs)]
@@ -19,7 +19,7 @@ Examples:
 pub(crate) struct Find {
     /// The node below which to search; it is searched, too.
     #[arg(default_value = "/")]
-    pub(crate) path: String,
+    path: String,
 
     /// Only nodes with this name; * stands for any characters, ? for one.
     #[arg(long, value_name = "PATTERN")]
@@ -43,28 +43,21 @@ Examples:
 pub(crate) struct Ephemerals {
     /// The node below which to search.
     #[arg(default_value = "/")]
-    pub(crate) path: String,
+    path: String,
 
     /// Only the nodes of this session.
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
 }
 
-pub(crate) async fn find(
-    client: &Client,
-    retry: &Retry,
-    find: &Find,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let (mut paths, hidden) = sorted_paths(client, retry, &find.path).await?;
-    print_hidden(&hidden, presented, output);
+pub(crate) async fn find(session: &Session, find: &Find) -> Result<(), Failure> {
+    let mut paths = visible_paths(session, &find.path).await?;
     if let Some(pattern) = &find.name {
         paths.retain(|path| matches(file_name(path), pattern));
     }
     if let Some(text) = &find.contains {
         let mut found = Vec::new();
-        read_each(client, retry, &paths, Client::get_data, &mut |path, node| {
+        read_each(session, &paths, Client::get_data, &mut |path, node| {
             let contains = memmem(&node.data, text.as_bytes());
             found.extend(contains.then(|| path.to_owned()));
         })
@@ -72,34 +65,28 @@ pub(crate) async fn find(
         paths = found;
     }
     if find.nul {
-        return output.print_nul(&paths);
+        return session.output.print_nul(&paths);
     }
-    output.print(paths.iter().cloned(), || paths.iter().map(|path| json!(path)).collect())
+    session.output.print_each(&paths, String::clone, |path| json!(path))
 }
 
 /// Prints the ephemeral nodes of all sessions, with the session of each.
-pub(crate) async fn ephemerals(
-    client: &Client,
-    retry: &Retry,
-    wanted: &Ephemerals,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let (paths, hidden) = sorted_paths(client, retry, &wanted.path).await?;
-    print_hidden(&hidden, presented, output);
+pub(crate) async fn ephemerals(session: &Session, wanted: &Ephemerals) -> Result<(), Failure> {
+    let paths = visible_paths(session, &wanted.path).await?;
     let mut found = Vec::new();
-    read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
-        let session = stat.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
-        if session != SessionId::NONE && wanted.session.is_none_or(|wanted| wanted == session) {
-            found.push((session.to_string(), path.to_owned()));
+    read_each(session, &paths, Client::exists, &mut |path, stat| {
+        let owner = stat.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
+        if owner != SessionId::NONE && wanted.session.is_none_or(|wanted| wanted == owner) {
+            found.push((owner.to_string(), path.to_owned()));
         }
     })
     .await?;
-    let line = |(session, path): &(String, String)| format!("{session}\t{path}");
-    let to_json = |(session, path): &(String, String)| json!({ "session": session, "path": path });
-    output.print(found.iter().map(line).collect::<Vec<_>>(), || {
-        found.iter().map(to_json).collect::<Value>()
-    })
+    let line = |(owner, path): &(String, String)| format!("{owner}\t{path}");
+    session.output.print_each(
+        &found,
+        line,
+        |(owner, path)| json!({ "session": owner, "path": path }),
+    )
 }
 
 /// Returns true if a name matches a pattern, in which * stands for any characters, and ? for one.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use zk_recipes::session::{Client, SessionId};
+use zk_recipes::session::SessionId;
 
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::sessions::{clock, idle_limit, until};
+use crate::sessions::{Session, clock, idle_limit, until};
 
 /// Waits until the client has a session, which only a server with a majority grants (`--read-only`).
 ///
@@ -15,22 +14,21 @@ use crate::sessions::{clock, idle_limit, until};
 /// limit of silence is one of the connection. It fails when no server answers reads for so long, and after
 /// `deadline`.
 pub(crate) async fn wait_for_session(
-    client: &Client,
-    servers: &str,
+    session: &Session,
     deadline: Option<Instant>,
-    output: Output,
 ) -> Result<(), Failure> {
     tokio::select! {
-        served = wait(client, servers, output) => served,
-        () = until(deadline) => Err(Failure::no_majority(servers)),
+        served = wait(session) => served,
+        () = until(deadline) => Err(Failure::no_majority(&session.context.servers)),
     }
 }
 
-async fn wait(client: &Client, servers: &str, output: Output) -> Result<(), Failure> {
+async fn wait(session: &Session) -> Result<(), Failure> {
+    let client = &session.client;
     let mut events = client.events();
     if client.is_read_only() {
         let lost = "the server is read-only, for it has lost the majority";
-        output.note(&format!("{lost}; waiting for a server with one"));
+        session.output.note(&format!("{lost}; waiting for a server with one"));
     }
     let mut heard = clock();
     // Any other end of the session fails the requests of the command.
@@ -40,7 +38,7 @@ async fn wait(client: &Client, servers: &str, output: Output) -> Result<(), Fail
             Ok(_) => heard = clock(),
             Err(error) if error.code().is_some() => heard = clock(), // it may not read the root
             Err(_) if clock() - heard < idle_limit(client) => {}
-            Err(_) => return Err(Failure::silent(servers)),
+            Err(_) => return Err(Failure::silent(&session.context.servers)),
         }
     }
     Ok(())

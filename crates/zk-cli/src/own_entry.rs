@@ -1,9 +1,9 @@
 //! The entry with which `zk import` opens the lists of parents to itself.
 
-use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
+use zk_recipes::session::{Acl, Error, ErrorCode, Perms};
 
 use crate::one_time_identity::OneTimeIdentity;
-use crate::sessions::Sessions;
+use crate::sessions::Session;
 
 /// An entry that lets this client create the children of a node, and set its list.
 #[derive(Clone)]
@@ -16,25 +16,24 @@ pub(crate) struct OwnEntry {
 
 impl OwnEntry {
     /// Returns the entry for the identities that the client has presented, but for that of its address.
-    /// `None` if there are none. `of_user` is whether the user has given some to this command.
+    /// `None` if there are none.
     pub(crate) async fn of(
-        client: &Client,
-        of_user: bool,
+        Session { client, retry, context, .. }: &Session,
         one_time: Option<&OneTimeIdentity>,
     ) -> Result<Option<Self>, Error> {
         let lost = client.connections_lost();
-        let identities = match Sessions::retry(client).run(|client| client.who_am_i()).await {
+        let identities = match retry.run(|client| client.who_am_i()).await {
             // A server before 3.7.
             Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
                 // It closes the connection soon after this answer. The outcome of a write on that
                 // connection would be unknown, so reads are sent until the next one is open.
                 for _ in 0..READS_MAX {
-                    Sessions::retry(client).run(|client| client.exists("/")).await?;
+                    retry.run(|client| client.exists("/")).await?;
                     if client.connections_lost() > lost {
                         break;
                     }
                 }
-                let of_user = of_user.then(|| Self::stored_as(Vec::new()));
+                let of_user = context.identity.is_any.then(|| Self::stored_as(Vec::new()));
                 return Ok(one_time.map(Self::of_one_time).or(of_user));
             }
             identities => identities?.into_iter().map(|identity| (identity.scheme, identity.user)),

@@ -4,16 +4,52 @@ use std::io::{IsTerminal, stdout};
 use std::mem::replace;
 use std::time::{Duration, SystemTime};
 
+use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Client, Retry,
+    Client,
     path::{child, file_name},
 };
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
 use crate::output::{Output, data_json, fitted};
+use crate::sessions::{Session, Sessions};
 use crate::text::{data_text, printable};
+
+/// The `participants` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk participants /locks/report
+  zk participants /licences --semaphore --table")]
+pub(crate) struct Participants {
+    /// The path of the lock.
+    path: String,
+    /// List the permits of a semaphore, or of a lock with --no-reentrant.
+    ///
+    /// Each permit is one line. The last lines may be permits that the first waiter
+    /// waits for: the state is "waits" in the table and in JSON. Elsewhere a line on
+    /// standard error tells their number.
+    #[arg(long)]
+    semaphore: bool,
+    /// Print the table, even if the output is no terminal.
+    #[arg(long)]
+    table: bool,
+}
+
+pub(crate) async fn run(
+    sessions: &mut Sessions,
+    session: &Session,
+    wanted: &Participants,
+) -> Result<(), Failure> {
+    let listing = list(&session.client, &wanted.path, wanted.semaphore);
+    let listed = sessions.run_connected(listing).await??;
+    if listed.is_empty() {
+        print_why_empty(session, &wanted.path, wanted.semaphore).await?;
+    }
+    print(&listed, wanted, session.output)
+}
 
 /// A contender, and its part in the lock.
 pub(crate) struct Listed {
@@ -99,11 +135,10 @@ async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, Loc
 }
 
 /// Prints on standard error why there may be no participants, if it is not that the lock is free.
-pub(crate) async fn print_why_empty(
-    retry: &Retry,
+async fn print_why_empty(
+    Session { retry, output, .. }: &Session,
     path: &str,
     is_semaphore: bool,
-    output: Output,
 ) -> Result<(), Failure> {
     let nobody = "nobody holds a lock there, or waits for one";
     let names = match retry.get_children(path).await {
@@ -127,14 +162,9 @@ pub(crate) async fn print_why_empty(
     Ok(())
 }
 
-/// Prints a table on a terminal or if `is_table`, otherwise a line for each participant.
-pub(crate) fn print(
-    participants: &[Listed],
-    is_semaphore: bool,
-    is_table: bool,
-    output: Output,
-) -> Result<(), Failure> {
-    let has_states = is_table || output.is_json() || stdout().is_terminal();
+/// Prints a table on a terminal or if `wanted`, otherwise a line for each participant.
+fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Result<(), Failure> {
+    let has_states = wanted.table || output.is_json() || stdout().is_terminal();
     let lines = if has_states {
         table(participants, now(), usize::MAX)
     } else {
@@ -143,7 +173,7 @@ pub(crate) fn print(
     output.print(lines, || participants.iter().map(to_json).collect())?;
     let waiting = participants.iter().filter(|participant| participant.role == Role::Waits).count();
     // The lines have no room for it. In the queue of another lock, only the first ones hold it.
-    if is_semaphore && waiting > 0 && !has_states {
+    if wanted.semaphore && waiting > 0 && !has_states {
         output.note(&format!(
             "{waiting} of these permits are not held: the first waiter waits for them"
         ));

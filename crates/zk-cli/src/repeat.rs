@@ -3,15 +3,15 @@
 use zk_recipes::session::{Client, Error, Outcome, RetryOn};
 
 use crate::failure::is_end;
-use crate::sessions::{Sessions, clock, idle_limit};
+use crate::sessions::{Session, clock, idle_limit};
 
 /// Sends a request, and repeats it if its answer is lost: it does no harm to apply it twice. Returns
 /// also whether an answer was lost.
 pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
-    client: &Client,
+    Session { client, retry, .. }: &Session,
     request: impl Fn(&Client) -> F,
 ) -> (Result<T, Error>, bool) {
-    let (retry, begun) = (Sessions::retry(client), clock());
+    let begun = clock();
     let mut was_lost = false;
     loop {
         let done = retry.run(&request).await;
@@ -26,7 +26,7 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
 /// Awaits a request that was sent with others, and repeats it like [`repeat`] if its answer is lost or the
 /// server could not handle it yet.
 pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
-    client: &Client,
+    session: &Session,
     sent: impl Future<Output = Result<T, Error>>,
     request: impl Fn(&Client) -> F,
 ) -> (Result<T, Error>, bool) {
@@ -38,7 +38,7 @@ pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
     if !is_lost && first.retry_on() != RetryOn::SameSession {
         return (Err(first), false);
     }
-    let (done, was_lost) = repeat(client, request).await;
+    let (done, was_lost) = repeat(session, request).await;
     (after_loss(done, is_lost), is_lost || was_lost)
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Server {
     pub(crate) container_check: Duration,
 }
 
-pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(server: &Server, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let settings = Settings::new()
         .version(server.version)

@@ -3,16 +3,20 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zk_recipes::session::{
-    Client, Config, ConnectString, Connector, Retry, RetryPolicy, SessionId, SessionManager,
+    Client, Config, ConnectString, Retry, RetryPolicy, SessionId, SessionManager,
 };
 
 use crate::connector::ServerConnector;
 use crate::failure::{Failure, NO_CHROOT};
+use crate::output::Output;
+use crate::security::Identity;
 use crate::verbose_log::VerboseLog;
 
 /// The longest time to open a session, unless --retry says more. The command as a whole may take
@@ -49,17 +53,56 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The first delay before a request is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
+/// How a command reaches the ensemble, and what it prints.
+pub(crate) struct Context {
+    /// The connect string.
+    pub(crate) servers: String,
+    pub(crate) identity: Identity,
+    /// Whether a server is reached without TLS.
+    pub(crate) is_in_the_clear: bool,
+    pub(crate) output: Output,
+    /// Where sessions and their events are printed.
+    pub(crate) log: Option<VerboseLog>,
+}
+
+/// A session of a command.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    /// Retries requests within a time limit, unless they could be applied twice.
+    pub(crate) retry: Retry,
+    pub(crate) output: Output,
+    pub(crate) context: Rc<Context>,
+}
+
+impl Session {
+    fn new(client: Client, context: &Rc<Context>) -> Self {
+        let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
+        let retry = client.retry(policy.timeout(idle_limit(&client)));
+        Self { client, retry, output: context.output, context: Rc::clone(context) }
+    }
+
+    /// Returns the same session, whose `retry` has no limit.
+    pub(crate) fn endless(&self) -> Self {
+        let retry = self.client.retry(RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX));
+        Self { retry, ..self.clone() }
+    }
+
+    /// Prints what was done, for a command without a result of its own: nothing but with `--json`.
+    pub(crate) fn print_done(&self, path: &str, what: &str) -> Result<(), Failure> {
+        self.output.print([], || json!({ "path": path, "done": what }))
+    }
+}
+
 /// The sessions of a command, one after the other.
 pub(crate) struct Sessions {
-    config: Config,
-    connector: ServerConnector,
-    /// The connect string.
-    servers: String,
+    config: Config<ServerConnector>,
+    context: Rc<Context>,
     manager: Option<SessionManager>,
     current: Option<Open>,
     /// When the present series of sessions without a reply began.
     fruitless_since: Option<Instant>,
-    /// Whether a request was answered, in this session or an earlier one.
+    /// Whether any request was answered.
     answered: bool,
     /// The longest time to open a session.
     connect_timeout: Duration,
@@ -67,12 +110,6 @@ pub(crate) struct Sessions {
     refused_timeout: Duration,
     /// Whether another session is awaited without a limit after the first one.
     keeps_trying: bool,
-    /// The presented credentials in words, for messages about a rejection.
-    presented: String,
-    /// Whether there are any.
-    has_identity: bool,
-    /// Where sessions and their events are printed.
-    log: Option<VerboseLog>,
     /// The last session, also after it has ended.
     last_opened: Option<SessionId>,
 }
@@ -83,75 +120,34 @@ struct Open {
 }
 
 impl Sessions {
-    pub(crate) fn new(config: Config, connector: ServerConnector, servers: &str) -> Self {
-        let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).timeout(CONNECT_TIMEOUT);
+    /// `retry` is the longest time to open a session, whether or not servers refuse connections.
+    pub(crate) fn new(
+        config: Config<ServerConnector>,
+        retry: Option<Duration>,
+        context: Rc<Context>,
+    ) -> Self {
         Self {
-            config: config.next_session_policy(policy),
-            connector,
-            servers: servers.to_owned(),
+            config,
+            context,
             manager: None,
             current: None,
             fruitless_since: None,
             answered: false,
-            connect_timeout: CONNECT_TIMEOUT,
-            refused_timeout: REFUSED_TIMEOUT,
+            connect_timeout: retry.unwrap_or(CONNECT_TIMEOUT),
+            refused_timeout: retry.unwrap_or(REFUSED_TIMEOUT),
             keeps_trying: false,
-            presented: String::new(),
-            has_identity: false,
-            log: None,
             last_opened: None,
         }
     }
 
-    /// Prints sessions and their events in this log.
-    pub(crate) fn verbose(mut self, log: Option<VerboseLog>) -> Self {
-        self.log = log;
-        self
-    }
-
-    /// Sets the presented credentials in words, and whether there are any.
-    pub(crate) fn presenting(mut self, presented: &str, has_identity: bool) -> Self {
-        self.presented = presented.to_owned();
-        self.has_identity = has_identity;
-        self
-    }
-
-    pub(crate) fn is_in_the_clear(&self) -> bool {
-        let hosts = self.servers.parse::<ConnectString>();
-        hosts.is_ok_and(|servers| servers.hosts().iter().any(|host| !self.connector.uses_tls(host)))
-    }
-
-    pub(crate) fn has_identity(&self) -> bool {
-        self.has_identity
-    }
-
-    pub(crate) fn presented(&self) -> &str {
-        &self.presented
-    }
-
-    pub(crate) fn log(&self) -> Option<&VerboseLog> {
-        self.log.as_ref()
-    }
-
-    /// Sets the longest time to open a session, whether or not servers refuse connections.
-    pub(crate) fn retry_for(mut self, time: Option<Duration>) -> Self {
-        if let Some(time) = time {
-            let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX).timeout(time);
-            self.config = self.config.next_session_policy(policy);
-            self.connect_timeout = time;
-            self.refused_timeout = time;
-        }
-        self
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
     }
 
     /// Waits without a limit for the next session, once there was one, and for a silent ensemble.
     /// The command is meant to run for as long as nobody ends it.
     pub(crate) fn keep_trying(&mut self) {
         self.keeps_trying = true;
-        self.config = self
-            .config
-            .clone()
-            .next_session_policy(RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX));
     }
 
     /// Waits as long for servers that refuse connections as for others. They may be restarting, and
@@ -161,45 +157,44 @@ impl Sessions {
     }
 
     /// Opens a session, until `deadline`, and within the longest time to open one.
-    pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Client, Failure> {
+    pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Session, Failure> {
         let most =
             if self.keeps_trying && self.were_there() { FOREVER } else { self.connect_timeout };
         let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
-                Ok(Ok(client)) => client,
-                Ok(Err(error)) => return Err(Failure::from(error).after_a_session()),
-                Err(_) => {
-                    return Err(Failure::no_session(&self.servers, left).after_a_session());
-                }
-            },
-            None => {
-                let config = self.config.clone().connect_timeout(left);
-                let refused = if most == FOREVER { most } else { self.refused_timeout };
-                let config = config.refused_timeout(refused);
-                let config = config.connector(self.connector.clone());
-                let manager = SessionManager::connect(config).await?;
-                if let Some(log) = &self.log {
-                    log.print_failed_attempts(manager.changes());
-                }
-                let client = manager.client();
-                self.manager = Some(manager);
-                // A server that does not answer is not waited for here.
-                timeout(left, check_chroot(&client, &self.servers)).await.unwrap_or(Ok(()))?;
-                client
+                Ok(opened) => opened.map_err(Failure::from),
+                Err(_) => Err(Failure::no_session(&self.context.servers, left)),
             }
+            .map_err(Failure::after_a_session)?,
+            None => self.open_first(left).await?,
         };
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
         let client = client.with_timeout(idle_limit(&client));
         let is_new = self.last_opened.replace(client.session_id()) != Some(client.session_id());
-        if is_new {
-            if let Some(log) = &self.log {
-                log.print_session(&client);
-            }
+        if let (true, Some(log)) = (is_new, &self.context.log) {
+            log.print_session(&client);
         }
         self.fruitless_since.get_or_insert_with(clock);
         self.current = Some(Open { client: client.clone(), answered: false });
+        Ok(Session::new(client, &self.context))
+    }
+
+    async fn open_first(&mut self, left: Duration) -> Result<Client, Failure> {
+        let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX);
+        let policy = if self.keeps_trying { policy } else { policy.timeout(self.connect_timeout) };
+        let config = self.config.clone().next_session_policy(policy).connect_timeout(left);
+        let config = config.refused_timeout(self.refused_timeout);
+        let manager = SessionManager::connect(config).await?;
+        if let Some(log) = &self.context.log {
+            log.print_failed_attempts(manager.changes());
+        }
+        let client = manager.client();
+        self.manager = Some(manager);
+        // A server that does not answer is not waited for here.
+        let checked = check_chroot(&client, &self.context.servers);
+        timeout(left, checked).await.unwrap_or(Ok(()))?;
         Ok(client)
     }
 
@@ -209,7 +204,7 @@ impl Sessions {
         deadline: Option<Instant>,
     ) -> Result<SessionManager, Failure> {
         self.open(deadline).await?;
-        self.manager.clone().ok_or_else(|| Failure::silent(&self.servers))
+        self.manager.clone().ok_or_else(|| self.silent())
     }
 
     /// Runs `work`, and fails if the ensemble is silent for too long.
@@ -229,11 +224,11 @@ impl Sessions {
     /// applied.
     pub(crate) async fn run<T>(
         &mut self,
-        mut work: impl AsyncFnMut(&Client) -> Result<T, Failure>,
+        mut work: impl AsyncFnMut(&Session) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         loop {
-            let client = self.open(None).await?;
-            match self.run_connected(work(&client)).await? {
+            let session = self.open(None).await?;
+            match self.run_connected(work(&session)).await? {
                 Err(failure) if failure.starts_over() && self.may_go_on() => {}
                 Err(failure) => return Err(failure),
                 Ok(done) => {
@@ -243,17 +238,6 @@ impl Sessions {
                 }
             }
         }
-    }
-
-    /// Returns a handle that retries requests within a time limit, unless they could be applied twice.
-    pub(crate) fn retry(client: &Client) -> Retry {
-        let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
-        client.retry(policy.timeout(idle_limit(client)))
-    }
-
-    /// Returns a handle that retries requests without a limit, unless they could be applied twice.
-    pub(crate) fn endless_retry(client: &Client) -> Retry {
-        client.retry(RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX))
     }
 
     /// Records that a request was answered in the current session.
@@ -298,21 +282,15 @@ impl Sessions {
 
     /// Returns the failure for sessions in which no request is answered.
     pub(crate) fn silent(&self) -> Failure {
-        Failure::silent(&self.servers)
-    }
-
-    pub(crate) fn servers(&self) -> &str {
-        &self.servers
+        Failure::silent(&self.context.servers)
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }
 
-    /// Closes the current session, within a short time in case the servers do not answer. Another
-    /// one may be opened.
+    /// Closes the current session, within a short time in case the servers do not answer.
     pub(crate) async fn close(&mut self) {
-        (self.current, self.fruitless_since) = (None, None);
         if let Some(manager) = self.manager.take() {
             drop(timeout(GOODBYE, manager.close()).await);
         }
@@ -400,8 +378,16 @@ mod tests {
     async fn long_running(server: &TestServer) -> (Sessions, Client) {
         let connect = server.connect_string();
         let connector = ServerConnector::new(None).unwrap();
-        let mut sessions = Sessions::new(Config::new(&connect).unwrap(), connector, &connect);
-        let client = sessions.open(None).await.unwrap();
+        let config = Config::new(&connect).unwrap().connector(connector);
+        let context = Rc::new(Context {
+            servers: connect,
+            identity: Identity::default(),
+            is_in_the_clear: true,
+            output: Output::new(false),
+            log: None,
+        });
+        let mut sessions = Sessions::new(config, None, context);
+        let client = sessions.open(None).await.unwrap().client;
         sessions.fruitless_since = clock().checked_sub(2 * idle_limit(&client));
         assert!(sessions.fruitless_since.is_some());
         (sessions, client)
@@ -417,7 +403,7 @@ mod tests {
         client.exists("/").await.unwrap_err();
         sessions.count_answers();
         assert!(sessions.may_go_on());
-        sessions.open(None).await.unwrap().exists("/").await.unwrap();
+        sessions.open(None).await.unwrap().client.exists("/").await.unwrap();
     }
 
     #[tokio::test]
@@ -436,9 +422,9 @@ mod tests {
         let (mut sessions, _) = long_running(&server).await;
         let mut attempts = 0;
         for _ in 0..2 {
-            let work = async |client: &Client| {
+            let work = async |session: &Session| {
                 attempts += 1;
-                Ok(client.exists("/").await?)
+                Ok(session.client.exists("/").await?)
             };
             sessions.run(work).await.unwrap();
             server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);

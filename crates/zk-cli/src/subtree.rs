@@ -4,24 +4,16 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::json;
-use zk_recipes::session::{Children, Client, ConnectString, ErrorCode, Retry, path};
+use zk_recipes::session::{Children, ConnectString, ErrorCode, path};
 
 use crate::at_once::{AtOnce, or_again};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::sessions::Session;
 
 /// Prints the paths of a node and of all nodes below it, each before those below it.
-pub(crate) async fn ls(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let (paths, hidden) = sorted_paths(client, retry, root).await?;
-    print_hidden(&hidden, presented, output);
-    let lines = paths.iter().cloned();
-    output.print(lines, || paths.iter().map(|path| json!(path)).collect())
+pub(crate) async fn ls(session: &Session, root: &str) -> Result<(), Failure> {
+    let paths = visible_paths(session, root).await?;
+    session.output.print_each(&paths, String::clone, |path| json!(path))
 }
 
 /// The nodes whose children this client may not list.
@@ -51,24 +43,22 @@ impl fmt::Display for Hidden {
     }
 }
 
-/// Lists a node and all nodes below it, each before those below it. Returns also the nodes whose
-/// children this client may not list.
-pub(crate) async fn sorted_paths(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-) -> Result<(Vec<String>, Hidden), Failure> {
-    sorted_paths_without(client, retry, root, &|_| false).await
+/// Lists a node and all nodes below it, each before those below it. Prints how many nodes hide their
+/// children from this client.
+pub(crate) async fn visible_paths(session: &Session, root: &str) -> Result<Vec<String>, Failure> {
+    let (paths, hidden) = sorted_paths(session, root, &|_| false).await?;
+    print_hidden(session, &hidden);
+    Ok(paths)
 }
 
-/// Lists nodes like [`sorted_paths`], without those that `leaves_out` accepts, and all below them.
-pub(crate) async fn sorted_paths_without(
-    client: &Client,
-    retry: &Retry,
+/// Lists a node and all nodes below it, each before those below it, without those that `leaves_out`
+/// accepts, and all below them. Returns also the nodes whose children this client may not list.
+pub(crate) async fn sorted_paths(
+    session: &Session,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
 ) -> Result<(Vec<String>, Hidden), Failure> {
-    let (mut paths, hidden) = paths(client, retry, root, leaves_out).await?;
+    let (mut paths, hidden) = paths(session, root, leaves_out).await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
     Ok((paths, hidden))
@@ -82,41 +72,34 @@ pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -
 }
 
 /// Prints how many nodes hide their children from this client, and its credentials in words.
-pub(crate) fn print_hidden(hidden: &Hidden, presented: &str, output: Output) {
+pub(crate) fn print_hidden(session: &Session, hidden: &Hidden) {
     if !hidden.is_empty() {
-        output.note(&format!("{hidden} ({presented})"));
+        session.output.note(&format!("{hidden} ({})", session.context.identity.presented));
     }
 }
 
-pub(crate) async fn count(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let number = match retry.run(|client| client.all_children_number(root)).await {
+pub(crate) async fn count(session: &Session, root: &str) -> Result<(), Failure> {
+    let number = match session.retry.run(|client| client.all_children_number(root)).await {
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            let (paths, hidden) = paths(client, retry, root, &|_| false).await?;
-            print_hidden(&hidden, presented, output);
+            let (paths, hidden) = paths(session, root, &|_| false).await?;
+            print_hidden(session, &hidden);
             paths.len() - 1
         }
         Err(error) => return Err(error.into()),
     };
-    output.print([number.to_string()], || json!({ "descendants": number }))
+    session.output.print([number.to_string()], || json!({ "descendants": number }))
 }
 
 /// Lists a node and all nodes below it, level by level; see [`walk`].
 async fn paths(
-    client: &Client,
-    retry: &Retry,
+    session: &Session,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
 ) -> Result<(Vec<String>, Hidden), Failure> {
     let mut found = vec![root.to_owned()];
-    let hidden = walk(client, retry, root, &mut |node, children| {
+    let hidden = walk(session, root, &mut |node, children| {
         let below = children.names.names().map(|name| path::child(node, &name));
         let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
         found.extend_from_slice(&below);
@@ -133,8 +116,7 @@ async fn paths(
 /// The servers choose what there is: a server that gives every node one more child must not fill the
 /// memory.
 pub(crate) async fn walk(
-    client: &Client,
-    retry: &Retry,
+    Session { client, retry, .. }: &Session,
     root: &str,
     visit: &mut dyn FnMut(&str, Children) -> Vec<String>,
 ) -> Result<Hidden, Failure> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, Retry, path};
+use zk_recipes::session::path;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::sessions::Session;
 use crate::subtree::{print_hidden, walk};
 
 /// The `tree` command.
@@ -21,7 +21,7 @@ Examples:
 pub(crate) struct Tree {
     /// The node.
     #[arg(default_value = "/")]
-    pub(crate) path: String,
+    path: String,
 
     /// Show at most so many levels below the node.
     #[arg(
@@ -45,16 +45,10 @@ struct Branch {
     hidden: Option<usize>,
 }
 
-pub(crate) async fn run(
-    client: &Client,
-    retry: &Retry,
-    tree: &Tree,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, tree: &Tree) -> Result<(), Failure> {
     let mut root = Branch::default();
     let depth_max = usize::try_from(tree.depth).unwrap_or(usize::MAX);
-    let hidden = walk(client, retry, &tree.path, &mut |node, children| {
+    let hidden = walk(session, &tree.path, &mut |node, children| {
         let below = names_below(&tree.path, node);
         let depth = below.len();
         let branch = below
@@ -71,10 +65,10 @@ pub(crate) async fn run(
         paths
     })
     .await?;
-    print_hidden(&hidden, presented, output);
+    print_hidden(session, &hidden);
     let mut lines = vec![root.line(&tree.path)];
     root.draw("", &mut lines);
-    output.print(lines, || root.to_json(&tree.path))
+    session.output.print(lines, || root.to_json(&tree.path))
 }
 
 /// Returns the names that lead from `root` to a node at or below it.

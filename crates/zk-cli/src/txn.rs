@@ -2,15 +2,16 @@
 
 use std::io::stdin;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
-use serde_json::{Value, json};
-use zk_recipes::session::{Client, CreateMode, MultiOutcome, Retry, validate_path};
+use serde_json::json;
+use zk_recipes::session::{Client, CreateMode, MultiOutcome, validate_path};
 
 use crate::acl::NewNodeAcl;
 use crate::data::all_of;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::sessions::Session;
 
 /// The `txn` command.
 #[derive(Debug, ClapArgs)]
@@ -34,13 +35,17 @@ pub(crate) struct Txn {
     #[arg(value_name = "OPERATION")]
     operations: Vec<TxnOperation>,
 
+    /// The operations of standard input, which can be read only once.
+    #[arg(skip)]
+    read: OnceLock<Vec<TxnOperation>>,
+
     #[command(flatten)]
     acl: NewNodeAcl,
 }
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum TxnOperation {
+pub(crate) enum TxnOperation {
     Create { path: String, data: String },
     Set { path: String, data: String },
     Delete { path: String },
@@ -74,44 +79,45 @@ impl FromStr for TxnOperation {
 }
 
 impl Txn {
-    /// Reads the operations from standard input, if the command line has none.
-    pub(crate) fn read(&mut self) -> Result<(), Failure> {
+    /// Returns the operations, read from standard input if the command line has none.
+    pub(crate) fn operations(&self) -> Result<&[TxnOperation], Failure> {
         if !self.operations.is_empty() {
-            return Ok(());
+            return Ok(&self.operations);
         }
-        let text = all_of(stdin().lock(), "standard input")?;
-        let text = String::from_utf8(text)
-            .map_err(|_| Failure::usage("standard input is not UTF-8".to_owned()))?;
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let operation = line.parse::<TxnOperation>();
-            self.operations
-                .push(operation.map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))?);
+        if let Some(read) = self.read.get() {
+            return Ok(read);
         }
-        if self.operations.is_empty() {
+        let text = String::from_utf8(all_of(stdin().lock(), "standard input")?)
+            .map_err(|_| Failure::usage("standard input is not UTF-8"))?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let parse = |(at, line): (usize, &str)| {
+            line.parse().map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))
+        };
+        let read: Vec<_> = lines.map(parse).collect::<Result<_, _>>()?;
+        if read.is_empty() {
             return Err(Failure::usage(
-                "there are no operations, neither as arguments nor on standard input; see --help"
-                    .to_owned(),
+                "there are no operations, neither as arguments nor on standard input; see --help",
             ));
         }
-        Ok(())
+        Ok(self.read.get_or_init(|| read))
     }
 }
 
-pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<(), Failure> {
+    let operations = txn.operations()?;
     let send = |client: &Client| {
-        let multi =
-            txn.operations.iter().fold(client.multi(), |multi, operation| match operation {
-                TxnOperation::Create { path, data } => {
-                    let mode = CreateMode::Persistent;
-                    multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
-                }
-                TxnOperation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
-                TxnOperation::Delete { path } => multi.delete(path, None),
-                TxnOperation::Check { path, version } => multi.check(path, *version),
-            });
+        let multi = operations.iter().fold(client.multi(), |multi, operation| match operation {
+            TxnOperation::Create { path, data } => {
+                let mode = CreateMode::Persistent;
+                multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
+            }
+            TxnOperation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
+            TxnOperation::Delete { path } => multi.delete(path, None),
+            TxnOperation::Check { path, version } => multi.check(path, *version),
+        });
         multi.send()
     };
-    let outcomes = retry.run(send).await?;
+    let outcomes = session.retry.run(send).await?;
     let done = |(operation, outcome): (&TxnOperation, &MultiOutcome)| {
         let verb = match outcome {
             MultiOutcome::Created { .. } => "created",
@@ -121,11 +127,9 @@ pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), 
         };
         (verb, operation.path().to_owned())
     };
-    let done: Vec<(&str, String)> = txn.operations.iter().zip(&outcomes).map(done).collect();
-    let lines = done.iter().map(|(verb, path)| format!("{verb} {path}"));
-    output.print(lines, || {
-        done.iter().map(|(verb, path)| json!({ "done": verb, "path": path })).collect::<Value>()
-    })
+    let done: Vec<(&str, String)> = operations.iter().zip(&outcomes).map(done).collect();
+    let line = |(verb, path): &(&str, String)| format!("{verb} {path}");
+    session.output.print_each(&done, line, |(verb, path)| json!({ "done": verb, "path": path }))
 }
 
 impl TxnOperation {

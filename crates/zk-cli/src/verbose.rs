@@ -5,15 +5,14 @@ use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_recipes::session::Client;
 
 use crate::acquired_lock::LockSpec;
 use crate::participants;
-use crate::sessions::clock;
-use crate::verbose_log::VerboseLog;
+use crate::sessions::{Session, clock};
 
 /// Prints the holder of the lock from time to time, until the lock is acquired.
-pub(crate) async fn print_waiting(log: Option<&VerboseLog>, client: &Client, wanted: &LockSpec) {
+pub(crate) async fn print_waiting(session: &Session, wanted: &LockSpec) {
+    let (client, log) = (&session.client, &session.context.log);
     let begun = clock();
     let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
     // Several locks are acquired one after the other. The one that blocks is not known here.

@@ -9,16 +9,15 @@ mod plot;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
-use zk_recipes::session::{Client, ErrorCode, ParentMode, Retry, path};
+use zk_recipes::session::{ErrorCode, ParentMode, Retry, path};
 
 use self::measure::Bench;
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
 use crate::nodes;
-use crate::output::Output;
 use crate::progress::{Progress, ProgressLine};
-use crate::sessions::Sessions;
-use crate::signals::{Signals, number};
+use crate::sessions::{Session, Sessions};
+use crate::signals::Signals;
 use crate::time_arg::positive_seconds;
 
 /// The `bench` command.
@@ -44,7 +43,7 @@ Example:
 pub(crate) struct BenchArgs {
     /// The node below which the nodes are created; it is created if it does not exist.
     #[arg(default_value = "/zk-bench")]
-    pub(crate) path: String,
+    path: String,
 
     /// Time for each measurement.
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
@@ -76,29 +75,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Servers accept somewhat less than a megabyte for a request, unless `jute.maxbuffer` says more.
 const SIZE_MAX: i64 = 1_000_000;
 
-pub(crate) async fn run(
-    mut sessions: Sessions,
-    args: &BenchArgs,
-    output: Output,
-) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, args: &BenchArgs) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let opened = async {
-        let client = sessions.open(None).await?;
-        let ours = missing(&Sessions::retry(&client), &args.path).await?;
-        Ok::<_, Failure>((client, ours))
+        let session = sessions.open(None).await?;
+        let ours = missing(&session.retry, &args.path).await?;
+        Ok::<_, Failure>((session, ours))
     };
-    let (client, ours) = tokio::select! {
-        opened = opened => opened?,
-        signal = signals.next() => return Err(Failure::interrupted(number(signal))),
-    };
-    let retry = Sessions::retry(&client);
-    let root = path::child(&args.path, &path::random_uuid(&client));
-    let measured = tokio::select! {
-        measured = measure_all(&client, &root, args, output) => measured,
-        signal = signals.next() => Err(Failure::interrupted(number(signal))),
-    };
+    let (session, ours) = signals.unless_interrupted(opened).await??;
+    let root = path::child(&args.path, &path::random_uuid(&session.client));
+    let measuring = measure_all(&session, &root, args);
+    let measured = signals.unless_interrupted(measuring).await.and_then(|measured| measured);
     let removed = tokio::select! {
-        removed = remove(&retry, &root, &ours) => removed,
+        removed = remove(&session.retry, &root, &ours) => removed,
         _ = signals.next() => Ok(()), // the servers delete the nodes
     };
     sessions.close().await;
@@ -106,10 +95,9 @@ pub(crate) async fn run(
 }
 
 async fn measure_all(
-    client: &Client,
+    Session { client, output, .. }: &Session,
     root: &str,
     args: &BenchArgs,
-    output: Output,
 ) -> Result<(), Failure> {
     let acl = args.acl.entries();
     client.ensure_path_with_acl(root, ParentMode::Containers, acl).await?;

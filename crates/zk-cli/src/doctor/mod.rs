@@ -16,46 +16,36 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 use zk_recipes::session::{
-    Client, Config, ConnectString, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
+    Client, ConnectString, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, Host,
     LeaseAssumptions, SaslFailure, SessionEnd, TlsFailure, Transport, path,
 };
-use zk_tls::TlsBuilder;
 
 use self::finding::{Finding, Level, Report, label, measured_ms, time_text, whole_ms};
 use self::members::Listed;
 use self::verdict::Examined;
+use crate::args::Args;
 use crate::connector::ServerConnector;
 use crate::failure::{Failure, for_users};
 use crate::output::Output;
+use crate::reach::Reach;
 use crate::text::data_text;
-
-/// How the servers are reached.
-pub(crate) struct Door<'a> {
-    /// Returns the settings for a connect string.
-    pub(crate) config: &'a dyn Fn(&str) -> Result<Config, Failure>,
-    pub(crate) tls: Option<TlsBuilder>,
-    pub(crate) session_timeout: Duration,
-    /// Time for the attempts at each server, if the command line has one.
-    pub(crate) retry: Option<Duration>,
-    /// Risk of a connection without TLS, with the credentials of this command.
-    pub(crate) risk_without_tls: Option<&'static str>,
-}
 
 /// Examines each server of the connect string, one after the other, and prints a line for each
 /// finding.
-pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Result<u8, Failure> {
-    let servers: ConnectString = connect.parse()?;
+pub(crate) async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
+    let reach = &Reach::of(args)?;
+    let servers: ConnectString = args.connect.parse()?;
     let mut report = Report::new(output);
     let mut listed: Vec<Listed> = Vec::new();
     for host in servers.hosts() {
-        for server in Listed::all(host, door.tls.is_some()).await {
+        for server in Listed::all(host, reach.tls.is_some()).await {
             match members::repetition(&listed, &server) {
                 Some(finding) => report.add(finding)?,
                 None => listed.push(server),
             }
         }
     }
-    if let Some(tls) = &door.tls {
+    if let Some(tls) = &reach.tls {
         certificates::examine_own(tls, &mut report)?;
     }
     let mut examined: Vec<Examined> = Vec::new();
@@ -66,7 +56,7 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
         } else {
             Some(&listed[..])
         };
-        examined.push(examine(door, server, members, servers.chroot(), &mut report).await?);
+        examined.push(examine(reach, server, members, servers.chroot(), &mut report).await?);
     }
     if let Some(finding) = verdict::different_timeouts(&examined) {
         report.add(finding)?;
@@ -85,24 +75,24 @@ pub(crate) async fn run(door: &Door<'_>, connect: &str, output: Output) -> Resul
 
 /// Examines one server. With `members`, it compares the members of the ensemble with these servers.
 async fn examine(
-    door: &Door<'_>,
+    reach: &Reach<'_>,
     server: &Listed,
     members: Option<&[Listed]>,
     chroot: &str,
     report: &mut Report,
 ) -> Result<Examined, Failure> {
     let host = &server.host;
-    let tls = if host.transport() == Transport::Tcp { None } else { door.tls.as_ref() };
+    let tls = if host.transport() == Transport::Tcp { None } else { reach.tls.as_ref() };
     let is_plain = tls.is_none();
     if let Some(tls) = tls {
         certificates::examine(tls, host, report).await?;
     }
     let begun = now();
-    let config = (door.config)(&format!("{host}{chroot}"))?;
+    let config = reach.config(&format!("{host}{chroot}"))?;
     let config = config
-        .connect_timeout(door.retry.unwrap_or(CONNECT_LIMIT))
-        .refused_timeout(door.retry.unwrap_or_default());
-    let connector = match ServerConnector::new(door.tls.clone()) {
+        .connect_timeout(reach.args.retry.unwrap_or(CONNECT_LIMIT))
+        .refused_timeout(reach.args.retry.unwrap_or_default());
+    let connector = match ServerConnector::new(reach.tls.clone()) {
         Ok(connector) => connector,
         // The files for TLS cannot be used.
         Err(failure) => {
@@ -115,7 +105,7 @@ async fn examine(
         Ok(client) => client,
         Err(error) => {
             let rejects = is_rejection(&error);
-            let finding = match words::is_serving(door, host).await {
+            let finding = match words::is_serving(reach, host).await {
                 Some(false) => {
                     let text = "it runs and serves nobody: it is not part of a majority";
                     Finding::of(host, Level::Error, "not_serving", text)
@@ -137,13 +127,13 @@ async fn examine(
     let values = json!({ "tls": !is_plain, "connect_ms": measured_ms(took) });
     report.add(Finding::of(host, Level::Ok, "connected", text).with(values))?;
     if is_plain {
-        if let Some(risk) = door.risk_without_tls {
+        if let Some(risk) = reach.identity.risk_without_tls {
             let text = format!("{risk}: use TLS (--cacert)");
             report.add(Finding::of(host, Level::Warning, "secrets_in_the_clear", text))?;
         }
     }
-    let (version, mode) = words::version(door, host, report).await?.unzip();
-    let tick = timeouts(door, host, &client, report).await?;
+    let (version, mode) = words::version(reach, host, report).await?.unzip();
+    let tick = timeouts(reach, host, &client, report).await?;
     let known = Examined {
         server: label(host),
         version,
@@ -191,12 +181,12 @@ fn is_auth(end: SessionEnd) -> bool {
 /// Compares the session timeout with the requested one, and reports the lease that a lock gets. Returns the
 /// tick of the server, if it is known.
 async fn timeouts(
-    door: &Door<'_>,
+    reach: &Reach<'_>,
     host: &Host,
     client: &Client,
     report: &mut Report,
 ) -> Result<Option<Duration>, Failure> {
-    let (asked, granted) = (door.session_timeout, client.session_timeout());
+    let (asked, granted) = (reach.args.session_timeout, client.session_timeout());
     let (level, limits) = if asked == granted {
         (Level::Ok, "")
     } else {
@@ -219,7 +209,7 @@ async fn timeouts(
             report.add(Finding::of(host, Level::Error, "no_lease", impossible.to_string()))?;
         }
     }
-    words::tick(door, host, lease.ok().as_ref(), report).await
+    words::tick(reach, host, lease.ok().as_ref(), report).await
 }
 
 /// Measures the round trips to the server, and to the leader through it.

@@ -7,19 +7,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use zk_recipes::session::{Connector, Host, LeaseTimes};
 
+use super::CONNECT_LIMIT;
 use super::finding::{Finding, Level, Report, time_text, whole_ms};
-use super::{CONNECT_LIMIT, Door};
 use crate::connector::{Connection, ServerConnector};
 use crate::failure::Failure;
+use crate::reach::Reach;
 use crate::text::data_text;
 
 /// Reports version and mode. Returns both, if the server tells them.
 pub(super) async fn version(
-    door: &Door<'_>,
+    reach: &Reach<'_>,
     host: &Host,
     report: &mut Report,
 ) -> Result<Option<(String, String)>, Failure> {
-    let answer = ask(door, host, b"srvr").await;
+    let answer = ask(reach, host, b"srvr").await;
     let value = |label| value(&answer, label);
     let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
         let text = "it does not tell its version: srvr is not in its 4lw.commands.whitelist";
@@ -43,8 +44,8 @@ pub(super) async fn version(
 const IN_MEMORY: &str = "-zk-testing";
 
 /// Returns whether the server serves requests, if it tells.
-pub(super) async fn is_serving(door: &Door<'_>, host: &Host) -> Option<bool> {
-    let answer = ask(door, host, b"srvr").await;
+pub(super) async fn is_serving(reach: &Reach<'_>, host: &Host) -> Option<bool> {
+    let answer = ask(reach, host, b"srvr").await;
     (!answer.is_empty()).then(|| !answer.contains(NOT_SERVING))
 }
 
@@ -54,12 +55,12 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 /// Compares the tick of the server with the longest one that the lease assumes, if there is a lease. Returns
 /// the tick, if the server tells it.
 pub(super) async fn tick(
-    door: &Door<'_>,
+    reach: &Reach<'_>,
     host: &Host,
     times: Option<&LeaseTimes>,
     report: &mut Report,
 ) -> Result<Option<Duration>, Failure> {
-    let answer = ask(door, host, b"conf").await;
+    let answer = ask(reach, host, b"conf").await;
     let tick = value(&answer, "tickTime=").and_then(|tick| tick.parse().ok());
     let tick = tick.map(Duration::from_millis);
     if let Some(times) = times {
@@ -90,9 +91,9 @@ fn judge_tick(host: &Host, tick: Option<Duration>, most: Duration) -> Finding {
 }
 
 /// Returns the answer to a four-letter word; empty if there is none.
-async fn ask(door: &Door<'_>, host: &Host, word: &[u8]) -> String {
+async fn ask(reach: &Reach<'_>, host: &Host, word: &[u8]) -> String {
     let asked = async {
-        let connector = ServerConnector::new(door.tls.clone()).ok()?;
+        let connector = ServerConnector::new(reach.tls.clone()).ok()?;
         exchange(connector.connect(host).await.ok()?, word).await
     };
     timeout(CONNECT_LIMIT, asked).await.ok().flatten().unwrap_or_default()

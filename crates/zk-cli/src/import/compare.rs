@@ -43,7 +43,7 @@ impl Importer<'_> {
             let why = "exists with other data; see --overwrite";
             return Err(Failure::other(format!("{} {why}", wanted.path)));
         }
-        changes.push(Change::send(self.client, wanted, set_data));
+        changes.push(Change::send(&self.session.client, wanted, set_data));
         Ok(false)
     }
 
@@ -81,7 +81,7 @@ impl Importer<'_> {
         if let Some(open) = open {
             return self.open(path, &open, list).await;
         }
-        changes.push(Change::send(self.client, wanted, set_list));
+        changes.push(Change::send(&self.session.client, wanted, set_list));
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Importer<'_> {
         let mut failed = None;
         for Change { wanted, request, sent } in changes {
             let (done, was_lost) = match failed {
-                None => repeat_sent(self.client, sent, |client| request(client, wanted)).await,
+                None => repeat_sent(self.session, sent, |client| request(client, wanted)).await,
                 Some(_) => (sent.await, false),
             };
             // A list that a lost request has set may deny this client the next one.

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde_json::json;
-use zk_recipes::session::{Acl, Client, OPEN_ACL_UNSAFE};
+use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE};
 
 use self::batch::Batch;
 use self::input::Wanted;
@@ -29,8 +29,8 @@ use self::lists::{ClosedParent, Own};
 use crate::at_once::AtOnce;
 use crate::failure::Failure;
 use crate::one_time_identity::OneTimeIdentity;
-use crate::output::Output;
 use crate::progress::Progress;
+use crate::sessions::Session;
 use crate::transfer::{Line, Node, is_below};
 
 /// The `import` command.
@@ -43,7 +43,7 @@ Examples:
   zk import /app --resume app.auth < app.jsonl")]
 pub(crate) struct Import {
     /// The node below which they are created; its parent must exist.
-    pub(crate) path: String,
+    path: String,
 
     /// Replace the data and the access control lists of nodes that exist.
     #[arg(long)]
@@ -68,23 +68,14 @@ pub(crate) struct Import {
 
 /// Creates the nodes of standard input below a node. Nodes that exist with the same data stay as
 /// they are, so an interrupted import can be repeated.
-///
-/// `has_identity` is whether the user has given this command an identity.
-pub(crate) async fn run(
-    client: &Client,
-    args: &Import,
-    has_identity: bool,
-    is_in_the_clear: bool,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &Import) -> Result<(), Failure> {
     let one_time = args.resume.as_deref().map(OneTimeIdentity::read).transpose()?.flatten();
     if let Some(identity) = &one_time {
-        identity.present(client).await?;
+        identity.present(&session.client).await?;
     }
     let mut importer = Importer {
-        client,
+        session,
         args,
-        output,
         progress: Progress::new("imported", None),
         at_once: AtOnce::default(),
         created: 0,
@@ -93,8 +84,6 @@ pub(crate) async fn run(
         unread: 0,
         own: Own::Unknown,
         one_time,
-        has_identity,
-        is_in_the_clear,
         opened: Vec::new(),
         closed: Vec::new(),
     };
@@ -110,9 +99,8 @@ pub(crate) async fn run(
 
 /// An import under way.
 struct Importer<'a> {
-    client: &'a Client,
+    session: &'a Session,
     args: &'a Import,
-    output: Output,
     progress: Progress,
     /// How many existing nodes are read at once.
     at_once: AtOnce,
@@ -125,8 +113,6 @@ struct Importer<'a> {
     unread: usize,
     own: Own,
     one_time: Option<OneTimeIdentity>,
-    has_identity: bool,
-    is_in_the_clear: bool,
     /// Nodes with an entry of this client in their lists, and the lists without it.
     opened: Vec<(String, Vec<Acl>)>,
     /// Existing nodes above the present one whose lists, which are those of the input, may deny the
@@ -193,7 +179,7 @@ impl Importer<'_> {
     /// Checks the end of the input, with so many nodes since the last end of an export.
     fn check_end(&mut self, nodes: u64) -> Result<(), Failure> {
         if self.progress.done() == 0 {
-            return Err(Failure::other("standard input has no node".to_owned()));
+            return Err(Failure::other("standard input has no node"));
         }
         if nodes > 0 {
             let why = "the input has no last line with the number of nodes, and may be incomplete";
@@ -212,11 +198,11 @@ impl Importer<'_> {
         let unread = self.unread;
         if unread > 0 && !self.args.overwrite {
             let what = "of the existing nodes are not compared: no permission to read them";
-            self.output.note(&format!("{unread} {what}"));
+            self.session.output.note(&format!("{unread} {what}"));
         }
         if other > 0 {
             let what = "of the existing nodes keep other access control lists; see --overwrite";
-            self.output.note(&format!("{other} {what}"));
+            self.session.output.note(&format!("{other} {what}"));
         }
         let mut line = format!("{all} nodes imported, {} of which existed", all - created);
         let mut json =
@@ -225,7 +211,7 @@ impl Importer<'_> {
             line.push_str(&format!(", {} access control lists ignored", self.ignored_lists));
             json["ignored_acl"] = self.ignored_lists.into();
         }
-        self.output.print([line], || json)?;
+        self.session.output.print([line], || json)?;
         if unread > 0 && self.args.overwrite {
             let why = "of the existing nodes are not replaced: no permission to read them";
             return Err(Failure::other(format!("{unread} {why}")));
@@ -235,7 +221,7 @@ impl Importer<'_> {
 
     fn note(&mut self, text: &str) {
         self.progress.hide();
-        self.output.note(text);
+        self.session.output.note(text);
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use zk_recipes::Mutex;
-use zk_recipes::session::{Client, NodeData, Pending, Retry, Stat, Zxid, path};
+use zk_recipes::session::{Client, NodeData, Pending, Stat, Zxid, path};
 
 use crate::failure::Failure;
+use crate::sessions::Session;
 use crate::subtree::walk;
 
 /// The kind of a queue, by the names of its nodes.
@@ -89,14 +90,13 @@ const READ: &str = "-__READ__";
 /// Finds the locks at `root` and below. A node without contenders is one if its kind is `known`. Nodes
 /// that vanish meanwhile, or that this client may not read, are left out.
 pub(super) async fn queues(
-    client: &Client,
-    retry: &Retry,
+    session: &Session,
     root: &str,
     known: impl Fn(&str) -> Option<QueueKind>,
 ) -> Result<Vec<Queue>, Failure> {
     let mut found = HashMap::new();
     let mut turns = Vec::new();
-    walk(client, retry, root, &mut |node, children| {
+    walk(session, root, &mut |node, children| {
         let (mut names, mut kind, mut below) = (Vec::new(), None, Vec::new());
         for name in children.names.names() {
             let child = path::child(node, &name);

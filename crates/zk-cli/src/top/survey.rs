@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat};
+use zk_recipes::session::{Error, ErrorCode, NodeData, Pending, Retry, Stat};
 
 use super::queues::{ChildChanges, Queue, QueueKind, queues};
 use crate::at_once::{Answer, AtOnce, or_again};
 use crate::failure::Failure;
 use crate::participants::who;
+use crate::sessions::Session;
 
 /// A lock that somebody holds or waits for, or that somebody used a short time ago.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,23 +54,24 @@ impl Survey {
     /// last child is deleted.
     pub(crate) async fn look(
         &mut self,
-        client: &Client,
-        retry: &Retry,
+        session: &Session,
         root: &str,
         now: (Instant, SystemTime),
     ) -> Result<Vec<LockRow>, Failure> {
         let known = |node: &str| self.last.get(node).map(|seen| seen.kind);
-        let queues = match queues(client, retry, root, known).await {
+        let queues = match queues(session, root, known).await {
             Err(failure) if failure.is_no_node() && self.has_root => Vec::new(),
             found => found?,
         };
         self.has_root = true;
+        let retry = &session.retry;
         let mut rows = Vec::with_capacity(queues.len());
         let mut seen = HashMap::new();
         let (mut rest, mut at_once) = (&queues[..], AtOnce::default());
         while !rest.is_empty() {
             let chunk = at_once.take(&mut rest);
-            let asked: Vec<_> = chunk.iter().map(|queue| queue.read_ends(client)).collect();
+            let asked: Vec<_> =
+                chunk.iter().map(|queue| queue.read_ends(&session.client)).collect();
             for (queue, (first, waiter)) in chunk.iter().zip(asked) {
                 let first = answer(retry, queue.first(), first).await?;
                 let waiter = answer(retry, queue.first_waiter(), waiter).await?;
