@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms};
 
+use crate::at_once::repeat_sent;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::repeat::repeat_sent;
 use crate::sessions::Session;
 use crate::subtree::{ensembles_own, sorted_paths};
 use crate::text::data_text;
@@ -203,8 +203,11 @@ pub(crate) async fn who_am_i(session: &Session) -> Result<(), Failure> {
     let line = |identity: &ClientInfo| {
         data_text(format!("{}:{}", identity.scheme, identity.user).as_bytes())
     };
-    let to_json = |identity: &ClientInfo| json!({ "scheme": identity.scheme, "id": identity.user });
-    session.output.print_each(&identities, line, to_json)
+    session.output.print_each(&identities, line, identity_json)
+}
+
+pub(crate) fn identity_json(identity: &ClientInfo) -> Value {
+    json!({ "scheme": identity.scheme, "id": identity.user })
 }
 
 /// Returns an entry as the options take it, with the hash of a digest.

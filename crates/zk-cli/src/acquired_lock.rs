@@ -11,22 +11,28 @@ use zk_recipes::{
 use crate::failure::{Failure, for_users};
 use crate::lock_args::Contender;
 
-/// The locks to acquire.
+/// The locks to acquire: those of one kind at these paths, of which there are several with
+/// [`Kind::All`] only. No path occurs twice.
 #[derive(Debug)]
-pub(crate) enum LockSpec {
-    Mutex(String),
-    Read(String),
-    Write(String),
-    SemaphoreMutex(String),
+pub(crate) struct LockSpec {
+    pub(crate) kind: Kind,
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Read,
+    Write,
+    SemaphoreMutex,
     /// The leadership of an election.
-    Leadership(String),
+    Leadership,
     Permits {
-        path: String,
         max: u32,
         take: u32,
     },
-    /// Mutexes at all of these paths. No path occurs twice.
-    All(Vec<String>),
+    /// Mutexes.
+    All,
 }
 
 /// Whether to wait for the lock.
@@ -74,14 +80,17 @@ impl LockSpec {
         how: Approach,
         contender: &Contender,
     ) -> Result<Option<AcquiredLock>, Refused> {
-        match self {
-            Self::Mutex(path) => one(&at!(Mutex::new(client, path), contender), how).await,
-            Self::Read(path) => one(at!(RwLock::new(client, path), contender).read(), how).await,
-            Self::Write(path) => one(at!(RwLock::new(client, path), contender).write(), how).await,
-            Self::SemaphoreMutex(path) => {
+        let Some(path) = self.only_path() else {
+            return all(client, &self.paths, how, contender).await;
+        };
+        match self.kind {
+            Kind::Mutex | Kind::All => one(&at!(Mutex::new(client, path), contender), how).await,
+            Kind::Read => one(at!(RwLock::new(client, path), contender).read(), how).await,
+            Kind::Write => one(at!(RwLock::new(client, path), contender).write(), how).await,
+            Kind::SemaphoreMutex => {
                 one(&at!(SemaphoreMutex::new(client, path), contender), how).await
             }
-            Self::Leadership(path) => {
+            Kind::Leadership => {
                 let election = at!(Mutex::new(client, path), contender);
                 let election = match &contender.name {
                     // Curator reads the id of a candidate there.
@@ -90,63 +99,38 @@ impl LockSpec {
                 };
                 one(&election.with_lock_name(Mutex::LEADER_LATCH)?, how).await
             }
-            Self::Permits { path, max, take } => {
-                let semaphore = at!(Semaphore::new(client, path, *max), contender);
+            Kind::Permits { max, take } => {
+                let semaphore = at!(Semaphore::new(client, path, max), contender);
                 let lease = match how {
-                    Approach::Look => semaphore.try_acquire_many(*take).await?,
-                    Approach::Wait => Some(semaphore.acquire_many(*take).await?),
+                    Approach::Look => semaphore.try_acquire_many(take).await?,
+                    Approach::Wait => Some(semaphore.acquire_many(take).await?),
                 };
-                Ok(lease
-                    .map(|lease| AcquiredLock::One { path: path.clone(), guard: Box::new(lease) }))
+                Ok(lease.map(|lease| AcquiredLock::of(path, Box::new(lease))))
             }
-            Self::All(paths) => all(client, paths, how, contender).await,
         }
-    }
-
-    /// Returns the path, or the paths.
-    pub(crate) fn each_path(&self) -> impl Iterator<Item = &str> {
-        let several = match self {
-            Self::All(paths) => &paths[..],
-            _ => &[],
-        };
-        self.only_path().into_iter().chain(several.iter().map(String::as_str))
     }
 
     /// Returns the path, unless there are several.
     pub(crate) fn only_path(&self) -> Option<&str> {
-        match self {
-            Self::Mutex(path)
-            | Self::Read(path)
-            | Self::Write(path)
-            | Self::SemaphoreMutex(path)
-            | Self::Leadership(path)
-            | Self::Permits { path, .. } => Some(path),
-            Self::All(_) => None,
-        }
+        if self.kind == Kind::All { None } else { self.paths.first().map(String::as_str) }
     }
 
     pub(crate) fn is_semaphore(&self) -> bool {
-        matches!(self, Self::SemaphoreMutex(_) | Self::Permits { .. })
+        matches!(self.kind, Kind::SemaphoreMutex | Kind::Permits { .. })
     }
 
     pub(crate) fn not_in_time(&self) -> String {
-        match self {
-            Self::Mutex(path)
-            | Self::Read(path)
-            | Self::Write(path)
-            | Self::SemaphoreMutex(path) => {
-                format!("{path}: the lock was not acquired in time")
+        let paths = self.paths.join(", ");
+        match self.kind {
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::SemaphoreMutex => {
+                format!("{paths}: the lock was not acquired in time")
             }
-            Self::Leadership(path) => format!("{path}: another client leads"),
-            Self::Permits { path, take: 1, .. } => {
-                format!("{path}: no permit was acquired in time")
+            Kind::Leadership => format!("{paths}: another client leads"),
+            Kind::Permits { take: 1, .. } => format!("{paths}: no permit was acquired in time"),
+            Kind::Permits { take, .. } => {
+                format!("{paths}: {take} permits were not acquired in time")
             }
-            Self::Permits { path, take, .. } => {
-                format!("{path}: {take} permits were not acquired in time")
-            }
-            Self::All(paths) => {
-                format!("{}: the locks were not acquired in time", paths.join(", "))
-            }
+            Kind::All => format!("{paths}: the locks were not acquired in time"),
         }
     }
 }
@@ -156,7 +140,7 @@ async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<AcquiredLock>, Ref
         Approach::Look => lock.try_acquire_boxed().await?,
         Approach::Wait => Some(lock.acquire_boxed().await?),
     };
-    Ok(held.map(|guard| AcquiredLock::One { path: lock.path().to_owned(), guard }))
+    Ok(held.map(|guard| AcquiredLock::of(lock.path(), guard)))
 }
 
 /// Acquires all locks in the canonical order, so that two commands cannot deadlock.
@@ -181,6 +165,10 @@ async fn all(
 }
 
 impl AcquiredLock {
+    fn of(path: &str, guard: Box<dyn LockGuard>) -> Self {
+        Self::One { path: path.to_owned(), guard }
+    }
+
     fn guard(&self) -> &dyn LockGuard {
         match self {
             Self::One { guard, .. } => &**guard,

@@ -9,13 +9,12 @@ use clap_complete::Shell;
 use crate::bench::BenchArgs;
 use crate::digest::Digest;
 use crate::failure::Failure;
-use crate::limit_args::LimitArgs;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::plain::Plain;
 use crate::register::Register;
 use crate::security::Security;
 use crate::server::Server;
-use crate::time_arg::{positive_seconds, session_seconds};
+use crate::subtree::TREE_MIB_DEFAULT;
 use crate::top::Top;
 use crate::watch::WatchArgs;
 
@@ -266,6 +265,75 @@ fn paths(command: &ArgMatches) -> Vec<String> {
     // The appended number may be the whole name.
     let is_prefix = command.try_get_one("sequential").is_ok_and(|is_set| is_set == Some(&true));
     paths.map(|path| if is_prefix { format!("{path}0") } else { path.clone() }).collect()
+}
+
+/// The options for limits.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LimitArgs {
+    /// The most that the paths of a tree may have for a command that walks over it, in MiB.
+    ///
+    /// A server that invents nodes without end must not fill the memory.
+    #[arg(
+        long,
+        global = true,
+        value_name = "MIB",
+        default_value_t = TREE_MIB_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..),
+        hide_short_help = true
+    )]
+    pub(crate) tree_limit: u32,
+
+    /// The longest request that is sent, in bytes.
+    ///
+    /// If the servers have another jute.maxbuffer, set the same value.
+    #[arg(
+        long,
+        global = true,
+        value_name = "BYTES",
+        default_value = "1048575",
+        value_parser = clap::value_parser!(u32).range(1_024..=i64::from(i32::MAX)),
+        hide_short_help = true
+    )]
+    pub(crate) max_request_len: u32,
+
+    /// The longest answer that is accepted, in bytes.
+    ///
+    /// The jute.maxbuffer of the servers does not limit their answers, for example the list of the
+    /// children of one node.
+    #[arg(
+        long,
+        global = true,
+        value_name = "BYTES",
+        default_value = "16777216",
+        value_parser = clap::value_parser!(u32).range(1_024..=i64::from(i32::MAX)),
+        hide_short_help = true
+    )]
+    pub(crate) max_frame_len: u32,
+}
+
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| *duration <= Duration::from_secs(60 * 60 * 24 * 365))
+        .ok_or_else(|| "write a number of seconds such as 5 or 0.5, at most a year".to_owned())
+}
+
+/// Parses a session timeout. With a shorter one, no server could renew the lease of a lock in time.
+pub(crate) fn session_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|time| *time >= SESSION_TIMEOUT_MIN)
+        .ok_or_else(|| "write a number of seconds from 0.1 to a year".to_owned())
+}
+
+const SESSION_TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
+pub(crate) fn positive_seconds(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "write a number of seconds above 0, at most a year".to_owned())
 }
 
 /// The `man` command.

@@ -9,10 +9,9 @@ use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
+use crate::args::seconds;
 use crate::failure::Failure;
-use crate::majority::wait_for_session;
 use crate::sessions::{Session, Sessions, clock, until};
-use crate::time_arg::seconds;
 
 /// The `barrier` command.
 #[derive(Debug, ClapArgs)]
@@ -90,7 +89,7 @@ async fn wait(
     deadline: Option<Instant>,
 ) -> Result<(), Failure> {
     // Without a majority, nobody can tell whether the barrier is set.
-    wait_for_session(session, deadline).await?;
+    session.wait_for_majority(deadline).await?;
     let waited = tokio::select! {
         waited = sessions.run_connected(barrier.wait()) => Some(waited),
         () = until(deadline) => None,

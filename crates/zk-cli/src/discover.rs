@@ -136,52 +136,48 @@ impl Nodes {
         .await?;
         Ok(Self(nodes))
     }
-
-    fn instances(&self) -> impl Iterator<Item = &ServiceInstance> {
-        self.0.values().filter_map(|node| node.as_ref().ok())
-    }
 }
 
 fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Result<(), Failure> {
     if services.is_empty() {
         return Err(Failure::other(format!("{base}: there is no service; see --base")));
     }
-    if output.is_json() {
-        return services.iter().try_for_each(|(name, instances)| {
-            output.print([], || json!({ "service": name, "instances": instances }))
-        });
-    }
+    let to_json = |(name, number): &(String, i32)| {
+        json!({ "service": name, "instances": number }).to_string()
+    };
     let row = |(name, number): &(String, i32)| [data_text(name.as_bytes()), number.to_string()];
-    let rows = services.iter().map(row).collect();
-    output.print(lines(["SERVICE", "INSTANCES"], rows), || Value::Null)
+    print_rows(services, ["SERVICE", "INSTANCES"], row, to_json, output)
 }
 
 fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Failure> {
     for (path, node) in &nodes.0 {
         note_rejected(path, node, output);
     }
-    if nodes.instances().next().is_none() {
+    let instances: Vec<_> = nodes.0.values().flatten().cloned().collect();
+    if instances.is_empty() {
         return Err(Failure::other(format!("{path}: there is no instance")));
     }
-    if output.is_json() {
-        return nodes
-            .instances()
-            .try_for_each(|instance| output.print_text([], || to_json(instance)));
-    }
-    let rows = nodes.instances().map(row).collect();
-    output.print(lines(["ID", "ADDRESS", "STATE"], rows), || Value::Null)
+    print_rows(&instances, ["ID", "ADDRESS", "STATE"], row, to_json, output)
 }
 
-/// Returns a table on a terminal, otherwise a line with tabs for each row.
-fn lines<const COLUMNS: usize>(
+/// Prints a table on a terminal, otherwise a line with tabs for each item, or its JSON.
+fn print_rows<T, const COLUMNS: usize>(
+    items: &[T],
     head: [&str; COLUMNS],
-    mut rows: Vec<[String; COLUMNS]>,
-) -> Vec<String> {
+    row: impl Fn(&T) -> [String; COLUMNS],
+    json: impl Fn(&T) -> String,
+    output: Output,
+) -> Result<(), Failure> {
+    if output.is_json() {
+        return items.iter().try_for_each(|item| output.print_text([], || json(item)));
+    }
+    let mut rows: Vec<_> = items.iter().map(row).collect();
     if stdout().is_terminal() {
         rows.insert(0, head.map(str::to_owned));
-        return aligned(&rows);
+        return output.print(aligned(&rows), || Value::Null);
     }
-    rows.iter().map(|row| row.join("\t").trim_end().to_owned()).collect()
+    let line = |row: &[String; COLUMNS]| row.join("\t").trim_end().to_owned();
+    output.print(rows.iter().map(line), || Value::Null)
 }
 
 /// Follows the changes until the session ends.

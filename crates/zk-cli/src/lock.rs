@@ -12,12 +12,10 @@ use zk_recipes::session::Client;
 use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::holders;
 use crate::lock_args::Contender;
-use crate::majority::wait_for_session;
+use crate::participants::{holders, print_waiting};
 use crate::sessions::{Session, Sessions, clock, until};
 use crate::signals::{Signals, number};
-use crate::verbose::print_waiting;
 
 /// A command, and the lock that it runs under.
 #[derive(Debug)]
@@ -32,11 +30,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn new(wanted: LockSpec, timeout: Option<Duration>, contender: &Contender) -> Self {
-        let contender = contender.clone();
-        Self { wanted, timeout, revocable: false, stands_again: false, contender }
-    }
-
     /// Acquires the lock. A single try waits for a new connection if its connection is lost.
     async fn acquire(
         &self,
@@ -175,7 +168,7 @@ async fn acquire(
             }
             opened => opened?,
         };
-        signals.unless_interrupted(wait_for_session(&session, deadline)).await??;
+        signals.unless_interrupted(session.wait_for_majority(deadline)).await??;
         tokio::select! {
             biased;
             acquired = sessions.run_connected(task.acquire(&session.client, how)) => match acquired? {
@@ -201,7 +194,7 @@ async fn acquire(
 
 /// Returns the failure of a wait, with those who hold the lock as far as they can be read.
 async fn not_in_time(client: &Client, task: &Task) -> Failure {
-    let holders = holders::described(client, &task.wanted).await;
+    let holders = holders(client, &task.wanted).await;
     Failure::not_in_time(format!("{}{holders}", task.wanted.not_in_time()))
 }
 

@@ -2,18 +2,19 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::slice;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
-use crate::acquired_lock::LockSpec;
+use crate::acquired_lock::{Kind, LockSpec};
+use crate::args::seconds;
 use crate::child::{End, GRACE};
 use crate::failure::Failure;
 use crate::lock::Task;
 use crate::output::Output;
-use crate::time_arg::seconds;
 
 /// The `lock` command.
 #[derive(Debug, ClapArgs)]
@@ -236,6 +237,11 @@ pub(crate) struct Multilock {
 }
 
 impl Contender {
+    fn task(&self, kind: Kind, paths: &[String], timeout: Option<Duration>) -> Task {
+        let (wanted, contender) = (LockSpec { kind, paths: paths.to_vec() }, self.clone());
+        Task { wanted, timeout, revocable: false, stands_again: false, contender }
+    }
+
     /// Returns the time from SIGTERM to SIGKILL for a command that outlasts its lock.
     pub(crate) fn kill_after(&self) -> Duration {
         self.kill_after.unwrap_or(GRACE)
@@ -251,22 +257,21 @@ impl Leftovers {
 
 impl Lock {
     pub(crate) fn task(&self) -> Task {
-        let path = self.path.clone();
-        let wanted = match (self.read, self.write, self.no_reentrant) {
-            (true, _, _) => LockSpec::Read(path),
-            (_, true, _) => LockSpec::Write(path),
-            (_, _, true) => LockSpec::SemaphoreMutex(path),
-            (false, false, false) => LockSpec::Mutex(path),
+        let kind = match (self.read, self.write, self.no_reentrant) {
+            (true, _, _) => Kind::Read,
+            (_, true, _) => Kind::Write,
+            (_, _, true) => Kind::SemaphoreMutex,
+            (false, false, false) => Kind::Mutex,
         };
-        let task = Task::new(wanted, self.timeout, &self.contender);
+        let task = self.contender.task(kind, slice::from_ref(&self.path), self.timeout);
         Task { revocable: self.revocable, ..task }
     }
 }
 
 impl Elect {
     pub(crate) fn task(&self) -> Task {
-        let wanted = LockSpec::Leadership(self.path.clone());
-        Task { stands_again: true, ..Task::new(wanted, None, &self.contender) }
+        let task = self.contender.task(Kind::Leadership, slice::from_ref(&self.path), None);
+        Task { stands_again: true, ..task }
     }
 }
 
@@ -277,8 +282,8 @@ impl Semaphore {
             let why = format!("--take {take} is more than the --permits {max} there are");
             return Err(Failure::usage(why));
         }
-        let wanted = LockSpec::Permits { path: self.path.clone(), max, take };
-        Ok(Task::new(wanted, self.timeout, &self.contender))
+        let kind = Kind::Permits { max, take };
+        Ok(self.contender.task(kind, slice::from_ref(&self.path), self.timeout))
     }
 }
 
@@ -289,6 +294,6 @@ impl Multilock {
             let why = format!("{path} is given twice; it would wait for itself");
             return Err(Failure::usage(why));
         }
-        Ok(Task::new(LockSpec::All(self.paths.clone()), self.timeout, &self.contender))
+        Ok(self.contender.task(Kind::All, &self.paths, self.timeout))
     }
 }

@@ -105,13 +105,10 @@ impl OneTimeIdentity {
 
     pub(crate) async fn present(&self, client: &Client) -> Result<(), Failure> {
         let secret = format!("{}:{}", self.user, self.password);
-        client.add_auth("digest", secret).await.map_err(|error| {
-            let failure = Failure::from(error);
-            let why = "the servers accept no one-time identity; give this command one of its own with \
-                       --auth, --sasl or --cert";
-            let message = format!("{why}: {failure}");
-            failure.with_message(message)
-        })
+        let why = "the servers accept no one-time identity; give this command one of its own with \
+                   --auth, --sasl or --cert";
+        let added = client.add_auth("digest", secret).await;
+        added.map_err(|error| Failure::from(error).about(why))
     }
 
     pub(crate) fn user(&self) -> &str {

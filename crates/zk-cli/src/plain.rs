@@ -13,13 +13,11 @@ use crate::discover::{self, Discover};
 use crate::ensemble::{self, Reconfig};
 use crate::export::{self, Export};
 use crate::failure::Failure;
-use crate::find::{self, Ephemerals, Find};
 use crate::import::{self, Import};
 use crate::nodes::{self, Create, Delete, Set};
 use crate::participants::{self, Participants};
 use crate::sessions::{Session, Sessions};
-use crate::subtree;
-use crate::tree::{self, Tree};
+use crate::subtree::{self, Ephemerals, Find, Tree};
 use crate::txn::{self, Txn};
 
 /// A command that needs one session at a time, and may be repeated in another one.
@@ -285,9 +283,9 @@ fn operate<'a>(
         Plain::Exists { path } => Box::pin(nodes::exists(session, path)),
         Plain::Ls { path, recursive: false } => Box::pin(nodes::ls(session, path)),
         Plain::Ls { path, recursive: true } => Box::pin(subtree::ls(session, path)),
-        Plain::Tree(tree) => Box::pin(tree::run(session, tree)),
-        Plain::Find(find) => Box::pin(find::find(session, find)),
-        Plain::Ephemerals(wanted) => Box::pin(find::ephemerals(session, wanted)),
+        Plain::Tree(tree) => Box::pin(subtree::tree(session, tree)),
+        Plain::Find(find) => Box::pin(subtree::find(session, find)),
+        Plain::Ephemerals(wanted) => Box::pin(subtree::ephemerals(session, wanted)),
         Plain::Count { path } => Box::pin(subtree::count(session, path)),
         Plain::Counter(counter) => Box::pin(counter::run(sessions, session, counter)),
         Plain::Barrier(args) => Box::pin(barrier::run(sessions, session, args, deadline)),

@@ -1,11 +1,10 @@
 //! Sessions of a command, opened one after the other, and limits for an ensemble that does not
 //! answer.
 
-use std::future::{Future, pending, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::{Future, pending};
+use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -86,6 +85,39 @@ impl Session {
     pub(crate) fn endless(&self) -> Self {
         let retry = self.client.retry(RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX));
         Self { retry, ..self.clone() }
+    }
+
+    /// Waits until the client has a session, which only a server with a majority grants (`--read-only`).
+    ///
+    /// A command that waits for others, for a lock or at a barrier, has no time limit of its own for
+    /// that: the limit of silence is one of the connection. It fails when no server answers reads for so
+    /// long, and after `deadline`.
+    pub(crate) async fn wait_for_majority(&self, deadline: Option<Instant>) -> Result<(), Failure> {
+        tokio::select! {
+            served = self.served() => served,
+            () = until(deadline) => Err(Failure::no_majority(&self.context.servers)),
+        }
+    }
+
+    async fn served(&self) -> Result<(), Failure> {
+        let client = &self.client;
+        let mut events = client.events();
+        if client.is_read_only() {
+            let lost = "the server is read-only, for it has lost the majority";
+            self.output.note(&format!("{lost}; waiting for a server with one"));
+        }
+        let mut heard = clock();
+        // Any other end of the session fails the requests of the command.
+        while client.session_id() == SessionId::NONE && client.end_reason().is_none() {
+            drop(timeout(PROBE_INTERVAL, events.next()).await);
+            match client.with_timeout(PROBE_INTERVAL).exists("/").await {
+                Ok(_) => heard = clock(),
+                Err(error) if error.code().is_some() => heard = clock(), // it may not read the root
+                Err(_) if clock() - heard < idle_limit(client) => {}
+                Err(_) => return Err(Failure::silent(&self.context.servers)),
+            }
+        }
+        Ok(())
     }
 
     /// Prints what was done, for a command without a result of its own: nothing but with `--json`.
@@ -212,12 +244,11 @@ impl Sessions {
         &mut self,
         work: impl Future<Output = T>,
     ) -> Result<T, Failure> {
-        let (mut work, mut silence) = (pin!(work), self.silence_failure());
-        poll_fn(|context| match work.as_mut().poll(context) {
-            Poll::Ready(done) => Poll::Ready(Ok(done)),
-            Poll::Pending => silence.as_mut().poll(context).map(Err),
-        })
-        .await
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            failure = self.silence() => Err(failure),
+        }
     }
 
     /// Does `work`, and repeats it in another session if its session has ended and nothing was
@@ -296,33 +327,28 @@ impl Sessions {
         }
     }
 
-    /// Waits until the ensemble is silent for too long. All callers share its code: it is boxed.
+    /// Waits until the leader has answered nothing for the limit of silence. Meanwhile it sends a
+    /// `sync` from time to time, which servers do not log. All callers share its code: it is boxed.
     #[inline(never)]
-    fn silence_failure(&mut self) -> Pin<Box<dyn Future<Output = Failure> + '_>> {
+    fn silence(&mut self) -> Pin<Box<dyn Future<Output = Failure> + '_>> {
         Box::pin(async {
-            if self.keeps_trying {
-                return pending().await;
+            let client = match &self.current {
+                Some(open) if !self.keeps_trying => open.client.clone(),
+                _ => return pending().await,
+            };
+            let limit = idle_limit(&client);
+            let pause = (client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX);
+            let mut heard = clock();
+            while clock() - heard < limit {
+                sleep(pause).await;
+                // The lease shows replies from before this call.
+                if self.listen() || client.with_timeout(pause).sync("/").await.is_ok() {
+                    self.was_answered();
+                    heard = clock();
+                }
             }
-            self.silence().await;
             self.silent()
         })
-    }
-
-    /// Waits until the leader has answered nothing for the limit of silence. Meanwhile it sends a
-    /// `sync` from time to time, which servers do not log.
-    async fn silence(&mut self) {
-        let Some(client) = self.current.as_ref().map(|open| open.client.clone()) else { return };
-        let limit = idle_limit(&client);
-        let pause = (client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX);
-        let mut heard = clock();
-        while clock() - heard < limit {
-            sleep(pause).await;
-            // The lease shows replies from before this call.
-            if self.listen() || client.with_timeout(pause).sync("/").await.is_ok() {
-                self.was_answered();
-                heard = clock();
-            }
-        }
     }
 
     /// Returns true if a quorum has answered recently.
@@ -336,6 +362,8 @@ impl Sessions {
     }
 }
 
+/// Interval of the reads that show whether the server answers.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
@@ -353,6 +381,15 @@ pub(crate) async fn until(deadline: Option<Instant>) {
 #[allow(clippy::disallowed_methods, reason = "deadlines over several sessions")]
 pub(crate) fn clock() -> Instant {
     Instant::now()
+}
+
+/// The time of this machine, which differs from that of the ensemble by as much as their clocks.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "times that people compare with those of their clocks"
+)]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
 }
 
 /// Returns an error if the chroot of the connect string does not exist. Without this check, a command that

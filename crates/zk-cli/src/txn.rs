@@ -45,11 +45,17 @@ pub(crate) struct Txn {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TxnOperation {
-    Create { path: String, data: String },
-    Set { path: String, data: String },
-    Delete { path: String },
-    Check { path: String, version: Option<i32> },
+pub(crate) struct TxnOperation {
+    path: String,
+    verb: Verb,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verb {
+    Create { data: String },
+    Set { data: String },
+    Delete,
+    Check { version: Option<i32> },
 }
 
 impl FromStr for TxnOperation {
@@ -62,19 +68,19 @@ impl FromStr for TxnOperation {
             return Err("write create, set, delete or check, and a path".to_owned());
         }
         validate_path(path).map_err(|error| error.to_string())?;
-        let (path, data) = (path.to_owned(), data.to_owned());
-        match (verb, data.as_str()) {
-            ("create", _) => Ok(Self::Create { path, data }),
-            ("set", _) => Ok(Self::Set { path, data }),
-            ("delete", "") => Ok(Self::Delete { path }),
-            ("check", "") => Ok(Self::Check { path, version: None }),
-            (_, version) if verb == "check" => {
+        let verb = match (verb, data) {
+            ("create", _) => Verb::Create { data: data.to_owned() },
+            ("set", _) => Verb::Set { data: data.to_owned() },
+            ("delete", "") => Verb::Delete,
+            ("check", "") => Verb::Check { version: None },
+            ("check", version) => {
                 let version = version.parse();
                 let version = version.map_err(|_| "write a version, such as check /a 3")?;
-                Ok(Self::Check { path, version: Some(version) })
+                Verb::Check { version: Some(version) }
             }
-            _ => Err("delete has a path only".to_owned()),
-        }
+            _ => return Err("delete has a path only".to_owned()),
+        };
+        Ok(Self { path: path.to_owned(), verb })
     }
 }
 
@@ -106,15 +112,19 @@ impl Txn {
 pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<(), Failure> {
     let operations = txn.operations()?;
     let send = |client: &Client| {
-        let multi = operations.iter().fold(client.multi(), |multi, operation| match operation {
-            TxnOperation::Create { path, data } => {
-                let mode = CreateMode::Persistent;
-                multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
-            }
-            TxnOperation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
-            TxnOperation::Delete { path } => multi.delete(path, None),
-            TxnOperation::Check { path, version } => multi.check(path, *version),
-        });
+        let multi =
+            operations.iter().fold(
+                client.multi(),
+                |multi, TxnOperation { path, verb }| match verb {
+                    Verb::Create { data } => {
+                        let mode = CreateMode::Persistent;
+                        multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
+                    }
+                    Verb::Set { data } => multi.set_data(path, data.as_bytes(), None),
+                    Verb::Delete => multi.delete(path, None),
+                    Verb::Check { version } => multi.check(path, *version),
+                },
+            );
         multi.send()
     };
     let outcomes = session.retry.run(send).await?;
@@ -125,22 +135,11 @@ pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<(), Failure> {
             MultiOutcome::Deleted => "deleted",
             _ => "checked",
         };
-        (verb, operation.path().to_owned())
+        (verb, operation.path.clone())
     };
     let done: Vec<(&str, String)> = operations.iter().zip(&outcomes).map(done).collect();
     let line = |(verb, path): &(&str, String)| format!("{verb} {path}");
     session.output.print_each(&done, line, |(verb, path)| json!({ "done": verb, "path": path }))
-}
-
-impl TxnOperation {
-    fn path(&self) -> &str {
-        match self {
-            Self::Create { path, .. }
-            | Self::Set { path, .. }
-            | Self::Delete { path }
-            | Self::Check { path, .. } => path,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -149,15 +148,14 @@ mod tests {
 
     #[test]
     fn operations_are_read_or_refused() {
-        let path = || "/a".to_owned();
-        let set = TxnOperation::Set { path: path(), data: " two  words ".to_owned() };
-        assert_eq!("set /a  two  words ".parse(), Ok(set));
-        let create = TxnOperation::Create { path: path(), data: String::new() };
-        assert_eq!("create /a".parse(), Ok(create));
-        assert_eq!("delete /a".parse(), Ok(TxnOperation::Delete { path: path() }));
-        assert_eq!("check /a".parse(), Ok(TxnOperation::Check { path: path(), version: None }));
-        let check = TxnOperation::Check { path: path(), version: Some(3) };
-        assert_eq!("check /a 3".parse(), Ok(check));
+        let read = |text: &str, verb| {
+            assert_eq!(text.parse(), Ok(TxnOperation { path: "/a".to_owned(), verb }), "{text}");
+        };
+        read("set /a  two  words ", Verb::Set { data: " two  words ".to_owned() });
+        read("create /a", Verb::Create { data: String::new() });
+        read("delete /a", Verb::Delete);
+        read("check /a", Verb::Check { version: None });
+        read("check /a 3", Verb::Check { version: Some(3) });
         for wrong in ["", "delete", "delete a", "delete /a 3", "check /a x", "move /a /b"] {
             assert!(wrong.parse::<TxnOperation>().is_err(), "{wrong}");
         }

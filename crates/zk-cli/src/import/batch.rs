@@ -18,8 +18,8 @@ use super::compare::Change;
 use super::input::Wanted;
 use super::lists::{Opening, Own};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
+use crate::at_once::{after_loss, repeat};
 use crate::failure::Failure;
-use crate::repeat::{after_loss, repeat};
 use crate::transfer::{Kind, is_below};
 
 /// Nodes that are imported together.

@@ -6,8 +6,8 @@ use super::Importer;
 use super::input::Wanted;
 use super::lists::{ClosedParent, denies_children};
 use crate::acl;
+use crate::at_once::repeat_sent;
 use crate::failure::Failure;
-use crate::repeat::repeat_sent;
 use crate::transfer::NODES_TOLD;
 
 /// A change of an existing node that is under way.

@@ -8,10 +8,10 @@ use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, pat
 use super::Importer;
 use super::input::Wanted;
 use crate::at_once::or_again;
+use crate::at_once::{repeat, repeat_sent};
 use crate::failure::Failure;
 use crate::one_time_identity::OneTimeIdentity;
 use crate::own_entry::OwnEntry;
-use crate::repeat::{repeat, repeat_sent};
 use crate::sessions::Session;
 use crate::transfer::NODES_TOLD;
 

@@ -1,12 +1,11 @@
 //! `zk top`: the locks below a path, live.
 //!
-//! * [`survey`] reads the locks from the ensemble, in [`queues`].
+//! * [`survey`] reads the locks from the ensemble.
 //! * [`list`] orders, filters and selects them.
 //! * [`view`] lays them out.
 //! * [`terminal`] shows them, and reads keys.
 
 mod list;
-mod queues;
 mod survey;
 mod terminal;
 mod view;
@@ -15,22 +14,22 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, stdin, stdout};
 use std::pin::pin;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use self::list::{LockList, Step, moved};
-use self::queues::QueueKind;
-use self::survey::{LockRow, Survey};
+use self::survey::{LockRow, QueueKind, Survey};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
+use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::participants::{self, Listed};
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{Session, Sessions, clock, wall_clock};
 use crate::signals::Signals;
 use crate::text::printable;
-use crate::time_arg::positive_seconds;
 
 /// The `top` command.
 #[derive(Debug, ClapArgs)]
@@ -238,7 +237,7 @@ async fn look(
     survey: &mut Survey,
     path: &str,
 ) -> Result<Vec<LockRow>, Failure> {
-    let work = async |session: &Session| survey.look(session, path, now()).await;
+    let work = async |session: &Session| survey.look(session, path).await;
     sessions.run(work).await
 }
 
@@ -259,22 +258,17 @@ async fn read_queue(
                 let path = &mut participant.path;
                 *path = path.strip_prefix(&below).unwrap_or(path).to_owned();
             }
-            Ok(participants::table(&listed, now().1, Terminal::size().0))
+            Ok(participants::table(&listed, wall_clock(), Terminal::size().0))
         }
         Err(failure) if failure.is_rejection() => Ok(vec![failure.to_string()]),
         Err(failure) => Err(failure),
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the refresh of a screen that people watch")]
-fn now() -> (Instant, SystemTime) {
-    (Instant::now(), SystemTime::now())
-}
-
 /// Time after which the user is told that an answer is late.
 const LATE: Duration = Duration::from_secs(2);
 
 /// Returns when the next look is due.
-fn after(interval: Duration) -> tokio::time::Instant {
-    tokio::time::Instant::from_std(now().0) + interval
+fn after(interval: Duration) -> Instant {
+    clock() + interval
 }
