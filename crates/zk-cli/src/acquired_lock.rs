@@ -9,31 +9,7 @@ use zk_recipes::{
 };
 
 use crate::failure::{Failure, for_users};
-use crate::lock_args::Contender;
-
-/// The locks to acquire: those of one kind at these paths, of which there are several with
-/// [`Kind::All`] only. No path occurs twice.
-#[derive(Debug)]
-pub(crate) struct LockSpec {
-    pub(crate) kind: Kind,
-    pub(crate) paths: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Mutex,
-    Read,
-    Write,
-    SemaphoreMutex,
-    /// The leadership of an election.
-    Leadership,
-    Permits {
-        max: u32,
-        take: u32,
-    },
-    /// Mutexes.
-    All,
-}
+use crate::lock_args::{Contender, Kind, LockSpec};
 
 /// Whether to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +43,8 @@ pub(crate) enum AcquiredLock {
 
 /// The reason why a lock was not acquired, or was lost during the acquisition.
 pub(crate) struct Refused {
-    /// The errors; empty if the path is invalid.
-    pub(crate) errors: Vec<LockError>,
+    /// The first error; `None` if the path is invalid.
+    pub(crate) error: Option<LockError>,
     pub(crate) message: String,
 }
 
@@ -107,30 +83,6 @@ impl LockSpec {
                 };
                 Ok(lease.map(|lease| AcquiredLock::of(path, Box::new(lease))))
             }
-        }
-    }
-
-    /// Returns the path, unless there are several.
-    pub(crate) fn only_path(&self) -> Option<&str> {
-        if self.kind == Kind::All { None } else { self.paths.first().map(String::as_str) }
-    }
-
-    pub(crate) fn is_semaphore(&self) -> bool {
-        matches!(self.kind, Kind::SemaphoreMutex | Kind::Permits { .. })
-    }
-
-    pub(crate) fn not_in_time(&self) -> String {
-        let paths = self.paths.join(", ");
-        match self.kind {
-            Kind::Mutex | Kind::Read | Kind::Write | Kind::SemaphoreMutex => {
-                format!("{paths}: the lock was not acquired in time")
-            }
-            Kind::Leadership => format!("{paths}: another client leads"),
-            Kind::Permits { take: 1, .. } => format!("{paths}: no permit was acquired in time"),
-            Kind::Permits { take, .. } => {
-                format!("{paths}: {take} permits were not acquired in time")
-            }
-            Kind::All => format!("{paths}: the locks were not acquired in time"),
         }
     }
 }
@@ -243,27 +195,27 @@ fn loss(error: &LockError) -> Option<LossReason> {
 
 impl From<LockError> for Refused {
     fn from(error: LockError) -> Self {
-        Self { message: error.to_string(), errors: vec![error] }
+        Self { message: error.to_string(), error: Some(error) }
     }
 }
 
 impl From<MultiLockError> for Refused {
     fn from(error: MultiLockError) -> Self {
-        let errors = error.failures().iter().map(|failure| failure.error.clone());
-        Self { errors: errors.collect(), message: error.to_string() }
+        let first = error.failures().first().map(|failure| failure.error.clone());
+        Self { message: error.to_string(), error: first }
     }
 }
 
 impl From<PathError> for Refused {
     fn from(error: PathError) -> Self {
-        Self { errors: Vec::new(), message: error.to_string() }
+        Self { message: error.to_string(), error: None }
     }
 }
 
 impl From<Refused> for Failure {
-    fn from(Refused { errors, message }: Refused) -> Self {
-        match errors.into_iter().next() {
-            Some(first) => Self::from(first).with_message(for_users(&message)).of_stream(),
+    fn from(Refused { error, message }: Refused) -> Self {
+        match error {
+            Some(error) => Self::from(error).with_message(for_users(&message)).of_stream(),
             None => Self::usage(message),
         }
     }
@@ -281,7 +233,7 @@ mod tests {
             node: "/l/a".to_owned(),
             recipe: zk_recipes::Recipe::Mutex,
         };
-        let several = Refused { message: format!("lock /l: {}", node()), errors: vec![node()] };
+        let several = Refused { message: format!("lock /l: {}", node()), error: Some(node()) };
         for failure in [Failure::from(node()), Failure::from(several)] {
             assert_eq!(failure.code(), FOREIGN_NODE);
             let message = failure.to_string();

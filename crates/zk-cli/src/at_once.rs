@@ -23,13 +23,23 @@ pub(crate) async fn read_each<T: Answer>(
         let asked = ask(client, path);
         async move { or_again(asked, || retry.run(|client| ask(client, path))).await }
     };
-    ask_each(paths, &mut AtOnce::default(), ask, &mut |path, answer| match answer {
-        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
-            Ok(())
+    ask_each(paths, &mut AtOnce::default(), ask, &mut |path, answer| {
+        if let Some(answer) = visible(answer)? {
+            seen(path, answer);
         }
-        answer => answer.map(|answer| seen(path, answer)),
+        Ok(())
     })
     .await
+}
+
+/// Returns `None` for a node that has vanished, or that this client may not read.
+pub(crate) fn visible<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
 }
 
 /// Asks about all of `paths`, about many at once, and uses the answers in order. `ask` sends its requests

@@ -9,9 +9,9 @@ use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
-use crate::args::seconds;
 use crate::failure::Failure;
 use crate::sessions::{Session, Sessions, clock, until};
+use crate::time_arg::seconds;
 
 /// The `barrier` command.
 #[derive(Debug, ClapArgs)]

@@ -15,12 +15,12 @@ use zk_recipes::session::{
 };
 
 use crate::acl::NewNodeAcl;
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::nodes;
 use crate::progress::{Progress, ProgressLine};
 use crate::sessions::{Session, Sessions, clock};
 use crate::signals::Signals;
+use crate::time_arg::positive_seconds;
 
 /// The `bench` command.
 #[derive(Debug, ClapArgs)]

@@ -50,12 +50,6 @@ pub(crate) struct Counter {
     acl: NewNodeAcl,
 }
 
-impl Counter {
-    fn is_read(&self) -> bool {
-        self.add.is_none() && self.set.is_none()
-    }
-}
-
 pub(crate) async fn run(
     sessions: &mut Sessions,
     session: &Session,
@@ -64,9 +58,9 @@ pub(crate) async fn run(
     if counter.set.is_some() && !counter.force {
         refuse_other_data(&session.retry, counter).await?;
     }
+    let is_read = counter.add.is_none() && counter.set.is_none();
     let applied = sessions.run_connected(apply(&session.client, counter)).await;
-    let number =
-        applied.map_err(|silent| if counter.is_read() { silent } else { silent.of_write() })??;
+    let number = applied.map_err(|silent| if is_read { silent } else { silent.of_write() })??;
     session.output.print([number.to_string()], || json!({ "number": number }))
 }
 

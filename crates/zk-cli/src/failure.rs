@@ -11,7 +11,7 @@ use zk_recipes::session::{
 };
 use zk_recipes::{LockError, LossReason};
 
-use crate::security::Identity;
+use crate::identity::Identity;
 use crate::text::one_line;
 
 /// The command line cannot be understood (`EX_USAGE`).

@@ -9,25 +9,13 @@ use tokio::time::{Instant, timeout};
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
-use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, Refused};
+use crate::acquired_lock::{AcquiredLock, Approach, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::lock_args::Contender;
+use crate::lock_args::Task;
 use crate::participants::{holders, print_waiting};
 use crate::sessions::{Session, Sessions, clock, until};
 use crate::signals::{Signals, number};
-
-/// A command, and the lock that it runs under.
-#[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) wanted: LockSpec,
-    pub(crate) timeout: Option<Duration>,
-    /// Whether a revocation request ends the command.
-    pub(crate) revocable: bool,
-    /// Whether a loss is followed by another acquisition.
-    pub(crate) stands_again: bool,
-    pub(crate) contender: Contender,
-}
 
 impl Task {
     /// Acquires the lock. A single try waits for a new connection if its connection is lost.
@@ -46,7 +34,7 @@ impl Task {
 }
 
 fn is_not_connected(refused: &Refused) -> bool {
-    matches!(refused.errors.first(), Some(LockError::NotConnected { .. }))
+    matches!(refused.error.as_ref(), Some(LockError::NotConnected { .. }))
 }
 
 /// Waits until the client is connected or its session has ended.
@@ -214,7 +202,7 @@ fn is_over(deadline: Option<Instant>) -> bool {
 /// Returns true if the session has ended, or if one of several locks was lost during the wait for
 /// the next.
 fn starts_over(refused: &Refused) -> bool {
-    refused.errors.first().is_some_and(|error| match error {
+    refused.error.as_ref().is_some_and(|error| match error {
         LockError::Client(error) => is_end(error),
         LockError::Lost(_) => true,
         _ => false,

@@ -9,12 +9,10 @@ use clap::Args as ClapArgs;
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
-use crate::acquired_lock::{Kind, LockSpec};
-use crate::args::seconds;
 use crate::child::{End, GRACE};
 use crate::failure::Failure;
-use crate::lock::Task;
 use crate::output::Output;
+use crate::time_arg::seconds;
 
 /// The `lock` command.
 #[derive(Debug, ClapArgs)]
@@ -295,5 +293,67 @@ impl Multilock {
             return Err(Failure::usage(why));
         }
         Ok(self.contender.task(Kind::All, &self.paths, self.timeout))
+    }
+}
+
+/// A command, and the lock that it runs under.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) wanted: LockSpec,
+    pub(crate) timeout: Option<Duration>,
+    /// Whether a revocation request ends the command.
+    pub(crate) revocable: bool,
+    /// Whether a loss is followed by another acquisition.
+    pub(crate) stands_again: bool,
+    pub(crate) contender: Contender,
+}
+
+/// The locks to acquire: those of one kind at these paths, of which there are several with
+/// [`Kind::All`] only. No path occurs twice.
+#[derive(Debug)]
+pub(crate) struct LockSpec {
+    pub(crate) kind: Kind,
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Read,
+    Write,
+    SemaphoreMutex,
+    /// The leadership of an election.
+    Leadership,
+    Permits {
+        max: u32,
+        take: u32,
+    },
+    /// Mutexes.
+    All,
+}
+
+impl LockSpec {
+    /// Returns the path, unless there are several.
+    pub(crate) fn only_path(&self) -> Option<&str> {
+        if self.kind == Kind::All { None } else { self.paths.first().map(String::as_str) }
+    }
+
+    pub(crate) fn is_semaphore(&self) -> bool {
+        matches!(self.kind, Kind::SemaphoreMutex | Kind::Permits { .. })
+    }
+
+    pub(crate) fn not_in_time(&self) -> String {
+        let paths = self.paths.join(", ");
+        match self.kind {
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::SemaphoreMutex => {
+                format!("{paths}: the lock was not acquired in time")
+            }
+            Kind::Leadership => format!("{paths}: another client leads"),
+            Kind::Permits { take: 1, .. } => format!("{paths}: no permit was acquired in time"),
+            Kind::Permits { take, .. } => {
+                format!("{paths}: {take} permits were not acquired in time")
+            }
+            Kind::All => format!("{paths}: the locks were not acquired in time"),
+        }
     }
 }

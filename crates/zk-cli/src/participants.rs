@@ -13,8 +13,8 @@ use zk_recipes::session::path::{child, file_name};
 use zk_recipes::session::{Client, SessionId};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
-use crate::acquired_lock::LockSpec;
 use crate::failure::Failure;
+use crate::lock_args::LockSpec;
 use crate::output::{Output, data_json, fitted};
 use crate::sessions::{Session, Sessions, clock, wall_clock};
 use crate::text::{data_text, printable};

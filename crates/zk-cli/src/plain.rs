@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use clap::Subcommand;
+use clap::{Args as ClapArgs, Subcommand};
 use tokio::time::Instant;
 
 use crate::acl::{self, SetAcl};
@@ -62,10 +62,7 @@ Examples:
   zk get /app/config
   zk get /app/config --json
   zk get /app/logo > logo.png")]
-    Get {
-        /// The node.
-        path: String,
-    },
+    Get(Node),
 
     /// Replace a node's data, from the command line, standard input or a file.
     Set(Set),
@@ -80,10 +77,7 @@ Examples:
     #[command(after_help = "\
 Example:
   zk exists /app/config")]
-    Exists {
-        /// The node.
-        path: String,
-    },
+    Exists(Node),
 
     /// List the names of a node's children, sorted.
     #[command(after_help = "\
@@ -111,10 +105,7 @@ Examples:
     #[command(after_help = "\
 Example:
   zk count /app")]
-    Count {
-        /// The node.
-        path: String,
-    },
+    Count(Node),
 
     /// Print a counter, or add to it.
     ///
@@ -189,10 +180,7 @@ Example:
     #[command(after_help = "\
 Example:
   zk stat /app/config")]
-    Stat {
-        /// The node.
-        path: String,
-    },
+    Stat(Node),
 
     /// Print a node's access control list, one SCHEME:ID:PERMS a line.
     ///
@@ -200,10 +188,7 @@ Example:
     #[command(after_help = "\
 Example:
   zk getacl /app/config")]
-    Getacl {
-        /// The node.
-        path: String,
-    },
+    Getacl(Node),
 
     /// Replace the access control list of a node, or of a node and all below it.
     Setacl(SetAcl),
@@ -217,6 +202,13 @@ Example:
 Example:
   zk whoami")]
     Whoami,
+}
+
+/// The argument of a command that has no other one.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Node {
+    /// The node.
+    path: String,
 }
 
 impl Plain {
@@ -276,17 +268,17 @@ fn operate<'a>(
         Plain::Revoke { node } => Box::pin(nodes::revoke(sessions, session, node)),
         Plain::Participants(wanted) => Box::pin(participants::run(sessions, session, wanted)),
         Plain::Create(create) => Box::pin(nodes::create(session, create)),
-        Plain::Get { path } => Box::pin(nodes::get(session, path)),
+        Plain::Get(node) => Box::pin(nodes::get(session, &node.path)),
         Plain::Set(set) => Box::pin(nodes::set(session, set)),
         Plain::Delete(delete) => Box::pin(nodes::delete(session, delete)),
         Plain::Txn(txn) => Box::pin(txn::run(session, txn)),
-        Plain::Exists { path } => Box::pin(nodes::exists(session, path)),
+        Plain::Exists(node) => Box::pin(nodes::exists(session, &node.path)),
         Plain::Ls { path, recursive: false } => Box::pin(nodes::ls(session, path)),
         Plain::Ls { path, recursive: true } => Box::pin(subtree::ls(session, path)),
         Plain::Tree(tree) => Box::pin(subtree::tree(session, tree)),
         Plain::Find(find) => Box::pin(subtree::find(session, find)),
         Plain::Ephemerals(wanted) => Box::pin(subtree::ephemerals(session, wanted)),
-        Plain::Count { path } => Box::pin(subtree::count(session, path)),
+        Plain::Count(node) => Box::pin(subtree::count(session, &node.path)),
         Plain::Counter(counter) => Box::pin(counter::run(sessions, session, counter)),
         Plain::Barrier(args) => Box::pin(barrier::run(sessions, session, args, deadline)),
         Plain::Export(wanted) => {
@@ -298,8 +290,8 @@ fn operate<'a>(
         Plain::Sync { path } => Box::pin(nodes::sync(session, path)),
         Plain::Config => Box::pin(ensemble::config(session)),
         Plain::Reconfig(change) => Box::pin(ensemble::reconfig(session, change)),
-        Plain::Stat { path } => Box::pin(nodes::stat(session, path)),
-        Plain::Getacl { path } => Box::pin(acl::get(session, path)),
+        Plain::Stat(node) => Box::pin(nodes::stat(session, &node.path)),
+        Plain::Getacl(node) => Box::pin(acl::get(session, &node.path)),
         Plain::Setacl(wanted) => Box::pin(acl::set(session, wanted)),
         Plain::Whoami => Box::pin(acl::who_am_i(session)),
     }

@@ -5,7 +5,8 @@ use zk_tls::TlsBuilder;
 
 use crate::args::Args;
 use crate::failure::Failure;
-use crate::security::{Credential, Identity, refuse_empty_variables};
+use crate::identity::Identity;
+use crate::security::{Credential, refuse_empty_variables};
 
 /// The options of the command line for connections.
 pub(crate) struct Reach<'a> {

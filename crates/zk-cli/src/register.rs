@@ -12,7 +12,6 @@ use zk_coordination::{NodeState, PersistentNode};
 use zk_recipes::session::Zxid;
 
 use crate::acl::NewNodeAcl;
-use crate::args::seconds;
 use crate::child::Child;
 use crate::data::NewData;
 use crate::failure::Failure;
@@ -21,6 +20,7 @@ use crate::output::Output;
 use crate::sessions::{Context, Sessions, clock};
 use crate::signals::Signals;
 use crate::state_file::StateFile;
+use crate::time_arg::seconds;
 
 /// The `register` command.
 #[derive(Debug, ClapArgs)]

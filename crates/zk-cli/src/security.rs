@@ -11,6 +11,7 @@ use zk_tls::{Tls, TlsBuilder};
 
 use crate::data::{read_file, unreadable};
 use crate::failure::Failure;
+use crate::identity::Identity;
 
 /// The options for secured ensembles.
 #[derive(Debug, Default, ClapArgs)]
@@ -86,19 +87,6 @@ struct SecretText(String);
 pub(crate) struct Credential {
     scheme: String,
     secret: SecretText,
-}
-
-/// The identities that a command presents, for messages.
-#[derive(Debug, Default)]
-pub(crate) struct Identity {
-    /// Whether there are any.
-    pub(crate) is_any: bool,
-    /// All of them in words.
-    pub(crate) presented: String,
-    /// The advice for a request that the servers deny to them.
-    pub(crate) advice: &'static str,
-    /// The risk of a connection without TLS.
-    pub(crate) risk_without_tls: Option<&'static str>,
 }
 
 impl Credential {

@@ -8,11 +8,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use zk_testing::{Settings, TestServer, Version};
 
-use crate::args::seconds;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::sessions::wall_clock;
 use crate::signals::Signals;
+use crate::time_arg::seconds;
 
 /// The `server` command.
 #[derive(Debug, ClapArgs)]

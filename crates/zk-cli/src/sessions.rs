@@ -14,8 +14,8 @@ use zk_recipes::session::{
 
 use crate::connector::ServerConnector;
 use crate::failure::{Failure, NO_CHROOT};
+use crate::identity::Identity;
 use crate::output::Output;
-use crate::security::Identity;
 use crate::verbose_log::VerboseLog;
 
 /// The longest time to open a session, unless --retry says more. The command as a whole may take
@@ -131,7 +131,7 @@ pub(crate) struct Sessions {
     config: Config<ServerConnector>,
     context: Rc<Context>,
     manager: Option<SessionManager>,
-    current: Option<Open>,
+    current: Option<Client>,
     /// When the present series of sessions without a reply began.
     fruitless_since: Option<Instant>,
     /// Whether any request was answered.
@@ -144,11 +144,6 @@ pub(crate) struct Sessions {
     keeps_trying: bool,
     /// The last session, also after it has ended.
     last_opened: Option<SessionId>,
-}
-
-struct Open {
-    client: Client,
-    answered: bool,
 }
 
 impl Sessions {
@@ -209,7 +204,7 @@ impl Sessions {
             log.print_session(&client);
         }
         self.fruitless_since.get_or_insert_with(clock);
-        self.current = Some(Open { client: client.clone(), answered: false });
+        self.current = Some(client.clone());
         Ok(Session::new(client, &self.context))
     }
 
@@ -264,24 +259,21 @@ impl Sessions {
                 Err(failure) => return Err(failure),
                 Ok(done) => {
                     self.was_answered();
-                    self.fruitless_since = None;
                     return Ok(done);
                 }
             }
         }
     }
 
-    /// Records that a request was answered in the current session.
-    pub(crate) fn was_answered(&mut self) {
+    /// Records that a request was answered.
+    fn was_answered(&mut self) {
         self.answered = true;
-        if let Some(open) = &mut self.current {
-            open.answered = true;
-        }
+        self.fruitless_since = None;
     }
 
     /// Records that requests were answered in the current session, if its statistics show any.
     pub(crate) fn count_answers(&mut self) {
-        let answers = |open: &Open| open.client.stats().request_latency.count();
+        let answers = |client: &Client| client.stats().request_latency.count();
         // One of them may say that the session has ended.
         if self.current.as_ref().map(answers) > Some(1) {
             self.was_answered();
@@ -292,12 +284,9 @@ impl Sessions {
     /// answered in it, or sessions without replies have lasted no longer than the limit of silence.
     pub(crate) fn may_go_on(&mut self) -> bool {
         self.listen();
-        let Some(open) = &self.current else { return true };
-        if open.answered {
-            self.fruitless_since = None;
-        }
-        self.keeps_trying
-            || self.fruitless_since.is_none_or(|since| clock() - since < idle_limit(&open.client))
+        let Some(client) = &self.current else { return true };
+        let limit = idle_limit(client);
+        self.keeps_trying || self.fruitless_since.is_none_or(|since| clock() - since < limit)
     }
 
     pub(crate) fn were_there(&self) -> bool {
@@ -333,7 +322,7 @@ impl Sessions {
     fn silence(&mut self) -> Pin<Box<dyn Future<Output = Failure> + '_>> {
         Box::pin(async {
             let client = match &self.current {
-                Some(open) if !self.keeps_trying => open.client.clone(),
+                Some(client) if !self.keeps_trying => client.clone(),
                 _ => return pending().await,
             };
             let limit = idle_limit(&client);
@@ -353,8 +342,8 @@ impl Sessions {
 
     /// Returns true if a quorum has answered recently.
     fn listen(&mut self) -> bool {
-        let is_heard =
-            self.current.as_ref().is_some_and(|open| open.client.stats().lease_left.is_some());
+        let has_lease = |client: &Client| client.stats().lease_left.is_some();
+        let is_heard = self.current.as_ref().is_some_and(has_lease);
         if is_heard {
             self.was_answered();
         }

@@ -21,27 +21,17 @@ pub(crate) async fn ls(session: &Session, root: &str) -> Result<(), Failure> {
 
 /// The nodes whose children this client may not list.
 #[derive(Default)]
-pub(crate) struct Hidden {
-    nodes: usize,
-    first: String,
-}
+pub(crate) struct Hidden(Vec<String>);
 
 impl Hidden {
     pub(crate) fn is_empty(&self) -> bool {
-        self.nodes == 0
-    }
-
-    fn add(&mut self, path: &str) {
-        if self.is_empty() {
-            path.clone_into(&mut self.first);
-        }
-        self.nodes += 1;
+        self.0.is_empty()
     }
 }
 
 impl fmt::Display for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, first } = self;
+        let (nodes, first) = (self.0.len(), self.0.first().map_or("", String::as_str));
         write!(f, "no permission to list the children of {nodes} of the nodes, such as {first}")
     }
 }
@@ -61,7 +51,14 @@ pub(crate) async fn sorted_paths(
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
 ) -> Result<(Vec<String>, Hidden), Failure> {
-    let (mut paths, hidden) = paths(session, root, leaves_out).await?;
+    let mut paths = vec![root.to_owned()];
+    let hidden = walk(session, root, &mut |node, children| {
+        let below = children.names.names().map(|name| path::child(node, &name));
+        let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
+        paths.extend_from_slice(&below);
+        below
+    })
+    .await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
     Ok((paths, hidden))
@@ -86,30 +83,11 @@ pub(crate) async fn count(session: &Session, root: &str) -> Result<(), Failure> 
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            let (paths, hidden) = paths(session, root, &|_| false).await?;
-            print_hidden(session, &hidden);
-            paths.len() - 1
+            visible_paths(session, root).await?.len() - 1
         }
         Err(error) => return Err(error.into()),
     };
     session.output.print([number.to_string()], || json!({ "descendants": number }))
-}
-
-/// Lists a node and all nodes below it, level by level; see [`walk`].
-async fn paths(
-    session: &Session,
-    root: &str,
-    leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, Hidden), Failure> {
-    let mut found = vec![root.to_owned()];
-    let hidden = walk(session, root, &mut |node, children| {
-        let below = children.names.names().map(|name| path::child(node, &name));
-        let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
-        found.extend_from_slice(&below);
-        below
-    })
-    .await?;
-    Ok((found, hidden))
 }
 
 /// Lists the children of `root`, which must exist, and of all nodes that `visit` returns, level by
@@ -137,7 +115,7 @@ pub(crate) async fn walk(
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
                     Err(error) if error.is_no_node() => {}
-                    Err(error) if error.is_no_auth() => hidden.add(node),
+                    Err(error) if error.is_no_auth() => hidden.0.push(node.clone()),
                     listed => {
                         let children = checked(listed?)?;
                         at_once.answered(children.names.names().map(|name| name.len()).sum());

@@ -15,12 +15,11 @@ use zk_recipes::session::{
 
 use super::Importer;
 use super::compare::Change;
-use super::input::Wanted;
 use super::lists::{Opening, Own};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::at_once::{after_loss, repeat};
 use crate::failure::Failure;
-use crate::transfer::{Kind, is_below};
+use crate::transfer::{Kind, Wanted, is_below};
 
 /// Nodes that are imported together.
 pub(super) struct Batch {

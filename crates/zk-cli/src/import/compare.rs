@@ -3,12 +3,11 @@
 use zk_recipes::session::{Acl, Client, Error, NodeAcl, NodeData, Pending, Stat};
 
 use super::Importer;
-use super::input::Wanted;
 use super::lists::{ClosedParent, denies_children};
 use crate::acl;
 use crate::at_once::repeat_sent;
 use crate::failure::Failure;
-use crate::transfer::NODES_TOLD;
+use crate::transfer::{NODES_TOLD, Wanted};
 
 /// A change of an existing node that is under way.
 pub(super) struct Change<'b> {

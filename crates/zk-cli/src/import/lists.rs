@@ -6,14 +6,12 @@ use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, path::parent};
 
 use super::Importer;
-use super::input::Wanted;
+use super::identity::{OneTimeIdentity, OwnEntry};
 use crate::at_once::or_again;
 use crate::at_once::{repeat, repeat_sent};
 use crate::failure::Failure;
-use crate::one_time_identity::OneTimeIdentity;
-use crate::own_entry::OwnEntry;
 use crate::sessions::Session;
-use crate::transfer::NODES_TOLD;
+use crate::transfer::{NODES_TOLD, Wanted};
 
 /// The entry of this client, as far as it is known.
 pub(super) enum Own {

@@ -6,14 +6,14 @@
 //! these entries for its repetition. One with a wrong number of nodes
 //! leaves none: its repetition would fail at the same line.
 //!
-//! * [`input`] reads the lines.
 //! * [`batch`] creates the nodes, many at once.
 //! * [`compare`] compares them with existing ones.
+//! * [`identity`] is what it presents, and the entry for that.
 //! * [`lists`] opens the lists of parents, and closes them.
 
 mod batch;
 mod compare;
-mod input;
+mod identity;
 mod lists;
 
 use std::io::stdin;
@@ -24,14 +24,13 @@ use serde_json::json;
 use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE};
 
 use self::batch::Batch;
-use self::input::Wanted;
+use self::identity::OneTimeIdentity;
 use self::lists::{ClosedParent, Own};
 use crate::at_once::AtOnce;
 use crate::failure::Failure;
-use crate::one_time_identity::OneTimeIdentity;
 use crate::progress::Progress;
 use crate::sessions::Session;
-use crate::transfer::{Line, Node, is_below};
+use crate::transfer::{Line, Node, Wanted, is_below, lines};
 
 /// The `import` command.
 #[derive(Debug, ClapArgs)]
@@ -122,7 +121,7 @@ struct Importer<'a> {
 
 impl Importer<'_> {
     async fn all(&mut self) -> Result<(), Failure> {
-        let mut lines = input::lines(stdin().lock(), !self.args.no_acl).peekable();
+        let mut lines = lines(stdin().lock(), !self.args.no_acl).peekable();
         let mut batch = Batch::first();
         // The number of nodes since the last end of an export.
         let mut nodes = 0;

@@ -24,12 +24,12 @@ use self::list::{LockList, Step, moved};
 use self::survey::{LockRow, QueueKind, Survey};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
-use crate::args::positive_seconds;
 use crate::failure::Failure;
 use crate::participants::{self, Listed};
 use crate::sessions::{Session, Sessions, clock, wall_clock};
 use crate::signals::Signals;
 use crate::text::printable;
+use crate::time_arg::positive_seconds;
 
 /// The `top` command.
 #[derive(Debug, ClapArgs)]

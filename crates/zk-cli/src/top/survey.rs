@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use zk_recipes::Mutex;
-use zk_recipes::session::{Client, Error, ErrorCode, NodeData, Pending, Retry, Stat, Zxid, path};
+use zk_recipes::session::{Client, Error, NodeData, Pending, Retry, Stat, Zxid, path};
 
-use crate::at_once::{Answer, AtOnce, or_again};
+use crate::at_once::{Answer, AtOnce, or_again, visible};
 use crate::failure::Failure;
 use crate::participants::who;
 use crate::sessions::{Session, clock, wall_clock};
@@ -179,17 +179,6 @@ async fn answer(
 ) -> Result<Option<NodeData>, Error> {
     let (Some(path), Some(asked)) = (path, asked) else { return Ok(None) };
     visible(or_again(asked, || retry.get_data(path)).await)
-}
-
-/// Returns `None` for a node that is gone, or that this client may not read.
-fn visible<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// The kind of a queue, by the names of its nodes.
