@@ -364,6 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_nodes_are_found_in_each_command() {
+        for (line, expected) in [
+            (&["zk", "get", "/a"][..], &["/a"][..]),
+            (&["zk", "revoke", "/a"], &["/a"]),
+            (&["zk", "multilock", "/a", "/b", "--", "x"], &["/a", "/b"]),
+            (&["zk", "create", "/a/"], &["/a/"]),
+            (&["zk", "create", "/a/", "--sequential"], &["/a/0"]),
+            (&["zk", "whoami"], &[]),
+        ] {
+            let matches = Args::command().try_get_matches_from(line).unwrap();
+            assert_eq!(paths(matches.subcommand().unwrap().1), expected, "{line:?}");
+        }
+    }
+
+    #[test]
     fn arguments_after_the_dashes_are_the_command() {
         let line = ["zk", "lock", "/l", "--timeout", "3", "--", "sh", "-c", "x", "--json"];
         let args = Args::try_parse_from(line).unwrap();
