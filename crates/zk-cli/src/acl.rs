@@ -3,13 +3,13 @@
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::limits::NODES_AT_ONCE;
-use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms, Retry};
+use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms};
 
+use crate::at_once::repeat_sent;
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::progress::Progress;
-use crate::repeat::repeat_sent;
-use crate::subtree::{self, sorted_paths_without};
+use crate::sessions::Session;
+use crate::subtree::{ensembles_own, sorted_paths};
 use crate::text::data_text;
 
 /// The access control list of nodes that a command creates.
@@ -120,37 +120,52 @@ fn printed_perms(text: &str) -> Option<Perms> {
     Some(named | Perms(i32::from_be_bytes(bits.to_be_bytes())))
 }
 
-pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    let node = retry.run(|client| client.get_acl(path)).await?;
-    output.print(
+pub(crate) async fn get(session: &Session, path: &str) -> Result<(), Failure> {
+    let node = session.retry.run(|client| client.get_acl(path)).await?;
+    session.output.print(
         node.acl.iter().map(|entry| data_text(text(entry).as_bytes())),
         || json!({ "acl": json(&node.acl), "aversion": node.stat.aversion }),
     )
 }
 
-pub(crate) async fn set(
-    retry: &Retry,
-    path: &str,
-    acl: &[Acl],
-    aversion: Option<i32>,
-    output: Output,
-) -> Result<(), Failure> {
-    let stat = retry.run(|client| client.set_acl(path, acl, aversion)).await?;
-    output.print([], || json!({ "aversion": stat.aversion }))
+/// The `setacl` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa
+  zk setacl /app world:anyone:cdrwa --recursive")]
+pub(crate) struct SetAcl {
+    /// The node.
+    path: String,
+    /// Permissions of one user, such as sasl:alice:cdrwa; see zk create --help. For a user with a
+    /// password, zk digest prints the entry without the permissions.
+    #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = entry)]
+    acl: Vec<Acl>,
+    /// Only if the list's version (aversion) is this one.
+    #[arg(long, value_name = "N", conflicts_with = "recursive")]
+    version: Option<i32>,
+    /// Also for all nodes below it, from the leaves up.
+    ///
+    /// /zookeeper is left out, if the node is / without a chroot.
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+pub(crate) async fn set(session: &Session, wanted: &SetAcl) -> Result<(), Failure> {
+    if wanted.recursive {
+        return set_recursive(session, &wanted.path, &wanted.acl).await;
+    }
+    let set = |client: &Client| client.set_acl(&wanted.path, &wanted.acl, wanted.version);
+    let stat = session.retry.run(set).await?;
+    session.output.print([], || json!({ "aversion": stat.aversion }))
 }
 
 /// Replaces the lists of a node and of all nodes below it, from the leaves up: the new list may keep
 /// this client from listing them again, if the command has to be repeated.
-pub(crate) async fn set_recursive(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    acl: &[Acl],
-    connect: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let leaves_out = subtree::ensembles_own(root, connect)?;
-    let (paths, hidden) = sorted_paths_without(client, retry, root, &leaves_out).await?;
+async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<(), Failure> {
+    let client = &session.client;
+    let leaves_out = ensembles_own(root, &session.context.servers)?;
+    let (paths, hidden) = sorted_paths(session, root, &leaves_out).await?;
     if !hidden.is_empty() {
         return Err(Failure::other(format!("{root}: {hidden}: no list was changed")));
     }
@@ -163,7 +178,7 @@ pub(crate) async fn set_recursive(
         for (path, asked) in chunk.iter().rev().zip(asked) {
             let again = |client: &Client| client.set_acl(path, acl, None);
             let done = match failed {
-                None => repeat_sent(client, asked, again).await.0,
+                None => repeat_sent(session, asked, again).await.0,
                 Some(_) => asked.await,
             };
             match done {
@@ -180,20 +195,19 @@ pub(crate) async fn set_recursive(
     }
     progress.hide();
     let nodes = progress.done();
-    output.print([], || json!({ "path": root, "nodes": nodes }))
+    session.output.print([], || json!({ "path": root, "nodes": nodes }))
 }
 
-pub(crate) async fn who_am_i(retry: &Retry, output: Output) -> Result<(), Failure> {
-    let identities = retry.run(|client| client.who_am_i()).await?;
+pub(crate) async fn who_am_i(session: &Session) -> Result<(), Failure> {
+    let identities = session.retry.run(|client| client.who_am_i()).await?;
     let line = |identity: &ClientInfo| {
         data_text(format!("{}:{}", identity.scheme, identity.user).as_bytes())
     };
-    output.print(identities.iter().map(line), || {
-        identities
-            .iter()
-            .map(|identity| json!({ "scheme": identity.scheme, "id": identity.user }))
-            .collect()
-    })
+    session.output.print_each(&identities, line, identity_json)
+}
+
+pub(crate) fn identity_json(identity: &ClientInfo) -> Value {
+    json!({ "scheme": identity.scheme, "id": identity.user })
 }
 
 /// Returns an entry as the options take it, with the hash of a digest.

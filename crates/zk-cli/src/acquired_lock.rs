@@ -8,26 +8,8 @@ use zk_recipes::{
     Mutex, RwLock, Semaphore, SemaphoreMutex,
 };
 
-use crate::acl::NewNodeAcl;
 use crate::failure::{Failure, for_users};
-
-/// The locks to acquire.
-#[derive(Debug)]
-pub(crate) enum LockSpec {
-    Mutex(String),
-    Read(String),
-    Write(String),
-    SemaphoreMutex(String),
-    /// The leadership of an election.
-    Leadership(String),
-    Permits {
-        path: String,
-        max: u32,
-        take: u32,
-    },
-    /// Mutexes at all of these paths. No path occurs twice.
-    All(Vec<String>),
-}
+use crate::lock_args::{Contender, Kind, LockSpec};
 
 /// Whether to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,30 +20,11 @@ pub(crate) enum Approach {
     Look,
 }
 
-/// Whether a path with nodes of other recipes is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ForeignNodes {
-    Refused,
-    Allowed,
-}
-
-/// Options for the nodes of a lock.
-#[derive(Clone, Debug)]
-pub(crate) struct NodeOptions {
-    pub(crate) foreign: ForeignNodes,
-    pub(crate) acl: NewNodeAcl,
-    /// The id of a candidate, if it has a name: the data of its node, as Curator reads it.
-    pub(crate) id: Option<String>,
-}
-
 /// Returns the lock with the options for its nodes.
 macro_rules! at {
-    ($lock:expr, $nodes:expr) => {{
-        let lock = $lock?.with_acl($nodes.acl.entries());
-        match $nodes.foreign {
-            ForeignNodes::Refused => lock,
-            ForeignNodes::Allowed => lock.allow_foreign_nodes(),
-        }
+    ($lock:expr, $contender:expr) => {{
+        let lock = $lock?.with_acl($contender.acl.entries());
+        if $contender.allow_foreign_nodes { lock.allow_foreign_nodes() } else { lock }
     }};
 }
 
@@ -80,8 +43,8 @@ pub(crate) enum AcquiredLock {
 
 /// The reason why a lock was not acquired, or was lost during the acquisition.
 pub(crate) struct Refused {
-    /// The errors; empty if the path is invalid.
-    pub(crate) errors: Vec<LockError>,
+    /// The first error; `None` if the path is invalid.
+    pub(crate) error: Option<LockError>,
     pub(crate) message: String,
 }
 
@@ -91,79 +54,34 @@ impl LockSpec {
         &self,
         client: &Client,
         how: Approach,
-        nodes: &NodeOptions,
+        contender: &Contender,
     ) -> Result<Option<AcquiredLock>, Refused> {
-        match self {
-            Self::Mutex(path) => one(&at!(Mutex::new(client, path), nodes), how).await,
-            Self::Read(path) => one(at!(RwLock::new(client, path), nodes).read(), how).await,
-            Self::Write(path) => one(at!(RwLock::new(client, path), nodes).write(), how).await,
-            Self::SemaphoreMutex(path) => {
-                one(&at!(SemaphoreMutex::new(client, path), nodes), how).await
+        let Some(path) = self.only_path() else {
+            return all(client, &self.paths, how, contender).await;
+        };
+        match self.kind {
+            Kind::Mutex | Kind::All => one(&at!(Mutex::new(client, path), contender), how).await,
+            Kind::Read => one(at!(RwLock::new(client, path), contender).read(), how).await,
+            Kind::Write => one(at!(RwLock::new(client, path), contender).write(), how).await,
+            Kind::SemaphoreMutex => {
+                one(&at!(SemaphoreMutex::new(client, path), contender), how).await
             }
-            Self::Leadership(path) => {
-                let election = at!(Mutex::new(client, path), nodes);
-                let election = match &nodes.id {
-                    Some(id) => election.with_data(id.as_str()),
+            Kind::Leadership => {
+                let election = at!(Mutex::new(client, path), contender);
+                let election = match &contender.name {
+                    // Curator reads the id of a candidate there.
+                    Some(name) => election.with_data(name.as_str()),
                     None => election,
                 };
                 one(&election.with_lock_name(Mutex::LEADER_LATCH)?, how).await
             }
-            Self::Permits { path, max, take } => {
-                let semaphore = at!(Semaphore::new(client, path, *max), nodes);
+            Kind::Permits { max, take } => {
+                let semaphore = at!(Semaphore::new(client, path, max), contender);
                 let lease = match how {
-                    Approach::Look => semaphore.try_acquire_many(*take).await?,
-                    Approach::Wait => Some(semaphore.acquire_many(*take).await?),
+                    Approach::Look => semaphore.try_acquire_many(take).await?,
+                    Approach::Wait => Some(semaphore.acquire_many(take).await?),
                 };
-                Ok(lease
-                    .map(|lease| AcquiredLock::One { path: path.clone(), guard: Box::new(lease) }))
-            }
-            Self::All(paths) => all(client, paths, how, nodes).await,
-        }
-    }
-
-    /// Returns the path, or the paths.
-    pub(crate) fn each_path(&self) -> impl Iterator<Item = &str> {
-        let several = match self {
-            Self::All(paths) => &paths[..],
-            _ => &[],
-        };
-        self.only_path().into_iter().chain(several.iter().map(String::as_str))
-    }
-
-    /// Returns the path, unless there are several.
-    pub(crate) fn only_path(&self) -> Option<&str> {
-        match self {
-            Self::Mutex(path)
-            | Self::Read(path)
-            | Self::Write(path)
-            | Self::SemaphoreMutex(path)
-            | Self::Leadership(path)
-            | Self::Permits { path, .. } => Some(path),
-            Self::All(_) => None,
-        }
-    }
-
-    pub(crate) fn is_semaphore(&self) -> bool {
-        matches!(self, Self::SemaphoreMutex(_) | Self::Permits { .. })
-    }
-
-    pub(crate) fn not_in_time(&self) -> String {
-        match self {
-            Self::Mutex(path)
-            | Self::Read(path)
-            | Self::Write(path)
-            | Self::SemaphoreMutex(path) => {
-                format!("{path}: the lock was not acquired in time")
-            }
-            Self::Leadership(path) => format!("{path}: another client leads"),
-            Self::Permits { path, take: 1, .. } => {
-                format!("{path}: no permit was acquired in time")
-            }
-            Self::Permits { path, take, .. } => {
-                format!("{path}: {take} permits were not acquired in time")
-            }
-            Self::All(paths) => {
-                format!("{}: the locks were not acquired in time", paths.join(", "))
+                Ok(lease.map(|lease| AcquiredLock::of(path, Box::new(lease))))
             }
         }
     }
@@ -174,7 +92,7 @@ async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<AcquiredLock>, Ref
         Approach::Look => lock.try_acquire_boxed().await?,
         Approach::Wait => Some(lock.acquire_boxed().await?),
     };
-    Ok(held.map(|guard| AcquiredLock::One { path: lock.path().to_owned(), guard }))
+    Ok(held.map(|guard| AcquiredLock::of(lock.path(), guard)))
 }
 
 /// Acquires all locks in the canonical order, so that two commands cannot deadlock.
@@ -182,11 +100,11 @@ async fn all(
     client: &Client,
     paths: &[String],
     how: Approach,
-    nodes: &NodeOptions,
+    contender: &Contender,
 ) -> Result<Option<AcquiredLock>, Refused> {
     let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
     for path in paths {
-        locks.push(Arc::new(at!(Mutex::new(client, path), nodes)));
+        locks.push(Arc::new(at!(Mutex::new(client, path), contender)));
     }
     let locks = MultiLock::in_canonical_order(locks);
     let place = |path: &String| locks.paths().position(|locked| locked == path);
@@ -199,6 +117,10 @@ async fn all(
 }
 
 impl AcquiredLock {
+    fn of(path: &str, guard: Box<dyn LockGuard>) -> Self {
+        Self::One { path: path.to_owned(), guard }
+    }
+
     fn guard(&self) -> &dyn LockGuard {
         match self {
             Self::One { guard, .. } => &**guard,
@@ -273,27 +195,27 @@ fn loss(error: &LockError) -> Option<LossReason> {
 
 impl From<LockError> for Refused {
     fn from(error: LockError) -> Self {
-        Self { message: error.to_string(), errors: vec![error] }
+        Self { message: error.to_string(), error: Some(error) }
     }
 }
 
 impl From<MultiLockError> for Refused {
     fn from(error: MultiLockError) -> Self {
-        let errors = error.failures().iter().map(|failure| failure.error.clone());
-        Self { errors: errors.collect(), message: error.to_string() }
+        let first = error.failures().first().map(|failure| failure.error.clone());
+        Self { message: error.to_string(), error: first }
     }
 }
 
 impl From<PathError> for Refused {
     fn from(error: PathError) -> Self {
-        Self { errors: Vec::new(), message: error.to_string() }
+        Self { message: error.to_string(), error: None }
     }
 }
 
 impl From<Refused> for Failure {
-    fn from(Refused { errors, message }: Refused) -> Self {
-        match errors.into_iter().next() {
-            Some(first) => Self::from(first).with_message(for_users(&message)).of_stream(),
+    fn from(Refused { error, message }: Refused) -> Self {
+        match error {
+            Some(error) => Self::from(error).with_message(for_users(&message)).of_stream(),
             None => Self::usage(message),
         }
     }
@@ -311,7 +233,7 @@ mod tests {
             node: "/l/a".to_owned(),
             recipe: zk_recipes::Recipe::Mutex,
         };
-        let several = Refused { message: format!("lock /l: {}", node()), errors: vec![node()] };
+        let several = Refused { message: format!("lock /l: {}", node()), error: Some(node()) };
         for failure in [Failure::from(node()), Failure::from(several)] {
             assert_eq!(failure.code(), FOREIGN_NODE);
             let message = failure.to_string();

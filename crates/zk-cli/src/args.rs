@@ -3,19 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use zk_recipes::session::{PathError, validate_path};
 
 use crate::bench::BenchArgs;
 use crate::digest::Digest;
 use crate::failure::Failure;
-use crate::limit_args::LimitArgs;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::plain::Plain;
 use crate::register::Register;
 use crate::security::Security;
 use crate::server::Server;
+use crate::subtree::TREE_MIB_DEFAULT;
 use crate::time_arg::{positive_seconds, session_seconds};
 use crate::top::Top;
 use crate::watch::WatchArgs;
@@ -133,6 +132,11 @@ pub(crate) struct Args {
 
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// The paths of nodes in the arguments of the command: those with the names `path`, `paths` and
+    /// `node`. They are checked before any request is sent.
+    #[arg(skip)]
+    pub(crate) paths: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -223,45 +227,89 @@ pub(crate) enum InSession {
 impl InSession {
     /// Returns the name under which others see this client in the queue of a lock.
     pub(crate) fn client_name(&self) -> Option<String> {
-        let (Self::Lock(Lock { company, command, .. })
-        | Self::Elect(Elect { company, command, .. })
-        | Self::Semaphore(Semaphore { company, command, .. })
-        | Self::Multilock(Multilock { company, command, .. })) = self
+        let (Self::Lock(Lock { contender, .. })
+        | Self::Elect(Elect { contender, .. })
+        | Self::Semaphore(Semaphore { contender, .. })
+        | Self::Multilock(Multilock { contender, .. })) = self
         else {
             return None;
         };
-        company.name.clone().or_else(|| {
-            let program = Path::new(command.first()?).file_name()?;
+        contender.name.clone().or_else(|| {
+            let program = Path::new(contender.command.first()?).file_name()?;
             Some(program.to_string_lossy().into_owned())
         })
     }
 
     /// Prepares the command before it connects: reads its data, which standard input may delay, and
     /// checks what the definition of the command line cannot express.
-    pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
         match self {
             Self::Plain(plain) => plain.prepare(),
             Self::Register(register) => register.data.or_empty().map(drop),
             _ => Ok(()),
         }
     }
+}
 
-    /// Checks the paths before any request is sent.
-    pub(crate) fn check_path(&self) -> Result<(), PathError> {
-        match self {
-            Self::Lock(Lock { path, .. })
-            | Self::Elect(Elect { path, .. })
-            | Self::Register(Register { path, .. })
-            | Self::Semaphore(Semaphore { path, .. })
-            | Self::Top(Top { path, .. })
-            | Self::Bench(BenchArgs { path, .. })
-            | Self::Watch(WatchArgs { path, .. }) => validate_path(path),
-            Self::Multilock(Multilock { paths, .. }) => {
-                paths.iter().try_for_each(|path| validate_path(path))
-            }
-            Self::Plain(plain) => plain.check_path(),
-        }
+impl Args {
+    pub(crate) fn of_command_line() -> Result<Self, clap::Error> {
+        let matches = Self::command().try_get_matches()?;
+        let paths = matches.subcommand().map(|(_, command)| paths(command));
+        Ok(Self { paths: paths.unwrap_or_default(), ..Self::from_arg_matches(&matches)? })
     }
+}
+
+/// Returns the paths of nodes in the arguments of a command.
+fn paths(command: &ArgMatches) -> Vec<String> {
+    let values = |id: &&str| command.try_get_many::<String>(id).ok().flatten();
+    let paths = ["path", "paths", "node"].iter().filter_map(values).flatten();
+    // The appended number may be the whole name.
+    let is_prefix = command.try_get_one("sequential").is_ok_and(|is_set| is_set == Some(&true));
+    paths.map(|path| if is_prefix { format!("{path}0") } else { path.clone() }).collect()
+}
+
+/// The options for limits.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LimitArgs {
+    /// The most that the paths of a tree may have for a command that walks over it, in MiB.
+    ///
+    /// A server that invents nodes without end must not fill the memory.
+    #[arg(
+        long,
+        global = true,
+        value_name = "MIB",
+        default_value_t = TREE_MIB_DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..),
+        hide_short_help = true
+    )]
+    pub(crate) tree_limit: u32,
+
+    /// The longest request that is sent, in bytes.
+    ///
+    /// If the servers have another jute.maxbuffer, set the same value.
+    #[arg(
+        long,
+        global = true,
+        value_name = "BYTES",
+        default_value = "1048575",
+        value_parser = clap::value_parser!(u32).range(1_024..=i64::from(i32::MAX)),
+        hide_short_help = true
+    )]
+    pub(crate) max_request_len: u32,
+
+    /// The longest answer that is accepted, in bytes.
+    ///
+    /// The jute.maxbuffer of the servers does not limit their answers, for example the list of the
+    /// children of one node.
+    #[arg(
+        long,
+        global = true,
+        value_name = "BYTES",
+        default_value = "16777216",
+        value_parser = clap::value_parser!(u32).range(1_024..=i64::from(i32::MAX)),
+        hide_short_help = true
+    )]
+    pub(crate) max_frame_len: u32,
 }
 
 /// The `man` command.
@@ -281,8 +329,6 @@ pub(crate) struct Man {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -318,11 +364,26 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_nodes_are_found_in_each_command() {
+        for (line, expected) in [
+            (&["zk", "get", "/a"][..], &["/a"][..]),
+            (&["zk", "revoke", "/a"], &["/a"]),
+            (&["zk", "multilock", "/a", "/b", "--", "x"], &["/a", "/b"]),
+            (&["zk", "create", "/a/"], &["/a/"]),
+            (&["zk", "create", "/a/", "--sequential"], &["/a/0"]),
+            (&["zk", "whoami"], &[]),
+        ] {
+            let matches = Args::command().try_get_matches_from(line).unwrap();
+            assert_eq!(paths(matches.subcommand().unwrap().1), expected, "{line:?}");
+        }
+    }
+
+    #[test]
     fn arguments_after_the_dashes_are_the_command() {
         let line = ["zk", "lock", "/l", "--timeout", "3", "--", "sh", "-c", "x", "--json"];
         let args = Args::try_parse_from(line).unwrap();
         let Command::InSession(InSession::Lock(lock)) = args.command else { panic!("{args:?}") };
-        assert_eq!(lock.command, ["sh", "-c", "x", "--json"]);
+        assert_eq!(lock.contender.command, ["sh", "-c", "x", "--json"]);
         assert_eq!(lock.timeout, Some(Duration::from_secs(3)));
         assert!(!args.json);
     }

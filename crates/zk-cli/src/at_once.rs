@@ -5,14 +5,16 @@
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
-    Client, Error, ErrorCode, NodeAcl, NodeData, Pending, Retry, RetryOn, Stat,
+    Client, Error, ErrorCode, NodeAcl, NodeData, Outcome, Pending, RetryOn, Stat,
 };
+
+use crate::failure::is_end;
+use crate::sessions::{Session, clock, idle_limit};
 
 /// Reads all of `paths`, many at once, in order. Nodes that vanish meanwhile, or that this client may not
 /// read, are left out.
 pub(crate) async fn read_each<T: Answer>(
-    client: &Client,
-    retry: &Retry,
+    Session { client, retry, .. }: &Session,
     paths: &[String],
     ask: fn(&Client, &str) -> Pending<T>,
     seen: &mut dyn FnMut(&str, T),
@@ -21,13 +23,23 @@ pub(crate) async fn read_each<T: Answer>(
         let asked = ask(client, path);
         async move { or_again(asked, || retry.run(|client| ask(client, path))).await }
     };
-    ask_each(paths, &mut AtOnce::default(), ask, &mut |path, answer| match answer {
-        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
-            Ok(())
+    ask_each(paths, &mut AtOnce::default(), ask, &mut |path, answer| {
+        if let Some(answer) = visible(answer)? {
+            seen(path, answer);
         }
-        answer => answer.map(|answer| seen(path, answer)),
+        Ok(())
     })
     .await
+}
+
+/// Returns `None` for a node that has vanished, or that this client may not read.
+pub(crate) fn visible<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
+            Ok(None)
+        }
+        answer => answer.map(Some),
+    }
 }
 
 /// Asks about all of `paths`, about many at once, and uses the answers in order. `ask` sends its requests
@@ -56,8 +68,7 @@ pub(crate) type NodeAnswers = (Result<NodeData, Error>, Option<Result<NodeAcl, E
 
 /// Asks for the data of a node and, if wanted, for its access control list.
 pub(crate) fn ask_node<'a>(
-    client: &Client,
-    retry: &'a Retry,
+    Session { client, retry, .. }: &'a Session,
     path: &'a str,
     wants_acl: bool,
 ) -> impl Future<Output = NodeAnswers> + use<'a> {
@@ -150,3 +161,46 @@ const READS_AT_FIRST: usize = 4;
 
 /// Bytes of the answers that are kept at once.
 const READS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Sends a request, and repeats it if its answer is lost: it does no harm to apply it twice. Returns
+/// also whether an answer was lost.
+pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
+    Session { client, retry, .. }: &Session,
+    request: impl Fn(&Client) -> F,
+) -> (Result<T, Error>, bool) {
+    let begun = clock();
+    let mut was_lost = false;
+    loop {
+        let done = retry.run(&request).await;
+        let is_lost = |error: &Error| error.outcome() == Outcome::Unknown && !is_end(error);
+        if !done.as_ref().is_err_and(is_lost) || clock() - begun > idle_limit(client) {
+            return (after_loss(done, was_lost), was_lost);
+        }
+        was_lost = true;
+    }
+}
+
+/// Awaits a request that was sent with others, and repeats it like [`repeat`] if its answer is lost or the
+/// server could not handle it yet.
+pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
+    session: &Session,
+    sent: impl Future<Output = Result<T, Error>>,
+    request: impl Fn(&Client) -> F,
+) -> (Result<T, Error>, bool) {
+    let first = match sent.await {
+        Err(error) if !is_end(&error) => error,
+        done => return (done, false),
+    };
+    let is_lost = first.outcome() == Outcome::Unknown;
+    if !is_lost && first.retry_on() != RetryOn::SameSession {
+        return (Err(first), false);
+    }
+    let (done, was_lost) = repeat(session, request).await;
+    (after_loss(done, is_lost), is_lost || was_lost)
+}
+
+/// Returns the result of the last attempt. If the answer to an earlier one was lost, no error proves that
+/// nothing was applied.
+pub(crate) fn after_loss<T>(done: Result<T, Error>, was_lost: bool) -> Result<T, Error> {
+    if was_lost { done.map_err(|error| error.with_outcome(Outcome::Unknown)) } else { done }
+}

@@ -6,14 +6,11 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use tokio::time::Instant;
 use zk_coordination::{Barrier, BarrierError};
-use zk_recipes::session::{Client, ErrorCode};
+use zk_recipes::session::{ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
-use crate::majority;
-use crate::nodes::done;
-use crate::output::Output;
-use crate::sessions::{Sessions, clock, until};
+use crate::sessions::{Session, Sessions, clock, until};
 use crate::time_arg::seconds;
 
 /// The `barrier` command.
@@ -26,7 +23,7 @@ Examples:
   zk barrier /barriers/migration && ./backup.sh")]
 pub(crate) struct BarrierArgs {
     /// The node.
-    pub(crate) path: String,
+    path: String,
 
     /// Set the barrier, and do not wait.
     #[arg(long, conflicts_with_all = ["remove", "timeout"])]
@@ -56,45 +53,43 @@ impl BarrierArgs {
 
 pub(crate) async fn run(
     sessions: &mut Sessions,
-    client: &Client,
+    session: &Session,
     args: &BarrierArgs,
     deadline: Option<Instant>,
-    output: Output,
 ) -> Result<(), Failure> {
-    let barrier = Barrier::new(client, &args.path)?.with_acl(args.acl.entries());
+    let barrier = Barrier::new(&session.client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
             sessions.run_connected(barrier.set()).await.map_err(Failure::of_write)??;
             "set"
         }
         BarrierArgs { remove: true, .. } => {
-            refuse_other_node(client, &args.path).await?;
+            refuse_other_node(&session.retry, &args.path).await?;
             sessions.run_connected(barrier.remove()).await.map_err(Failure::of_write)??;
             "removed"
         }
         BarrierArgs { timeout: Some(Duration::ZERO), .. } => {
-            if !sessions.run_connected(is_open(client, &barrier)).await?? {
+            if !sessions.run_connected(is_open(&session.retry, &barrier)).await?? {
                 return Err(Failure::still_set(&args.path));
             }
             "waited"
         }
         BarrierArgs { .. } => {
-            wait(sessions, client, &barrier, deadline, output).await?;
+            wait(sessions, session, &barrier, deadline).await?;
             "waited"
         }
     };
-    done(&args.path, what, output)
+    session.print_done(&args.path, what)
 }
 
 async fn wait(
     sessions: &mut Sessions,
-    client: &Client,
+    session: &Session,
     barrier: &Barrier,
     deadline: Option<Instant>,
-    output: Output,
 ) -> Result<(), Failure> {
     // Without a majority, nobody can tell whether the barrier is set.
-    majority::wait_for_session(client, sessions.servers(), deadline, output).await?;
+    session.wait_for_majority(deadline).await?;
     let waited = tokio::select! {
         waited = sessions.run_connected(barrier.wait()) => Some(waited),
         () = until(deadline) => None,
@@ -107,16 +102,16 @@ async fn wait(
     }
 }
 
-async fn is_open(client: &Client, barrier: &Barrier) -> Result<bool, Failure> {
+async fn is_open(retry: &Retry, barrier: &Barrier) -> Result<bool, Failure> {
     // This server may not have the newest state of the barrier.
-    Sessions::retry(client).run(|client| client.sync(barrier.path())).await?;
+    retry.run(|client| client.sync(barrier.path())).await?;
     Ok(!barrier.is_set().await?)
 }
 
 /// Refuses a node that no barrier has: its path may be mistyped. Barriers of this command have no data,
 /// and those of Java services have an address by default.
-async fn refuse_other_node(client: &Client, path: &str) -> Result<(), Failure> {
-    let node = match Sessions::retry(client).get_data(path).await {
+async fn refuse_other_node(retry: &Retry, path: &str) -> Result<(), Failure> {
+    let node = match retry.get_data(path).await {
         Err(error) if error.is_no_node() => return Ok(()),
         Err(error) => {
             let hint = "the node may be no barrier; zk delete removes it unread";

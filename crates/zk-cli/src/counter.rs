@@ -7,8 +7,7 @@ use zk_recipes::session::{Client, ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 
 /// The `counter` command.
 #[derive(Debug, ClapArgs)]
@@ -20,7 +19,7 @@ Examples:
   zk counter /counters/orders --set 0")]
 pub(crate) struct Counter {
     /// The node.
-    pub(crate) path: String,
+    path: String,
 
     /// Add this number, and print the new one.
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "set")]
@@ -51,26 +50,18 @@ pub(crate) struct Counter {
     acl: NewNodeAcl,
 }
 
-impl Counter {
-    fn is_read(&self) -> bool {
-        self.add.is_none() && self.set.is_none()
-    }
-}
-
 pub(crate) async fn run(
     sessions: &mut Sessions,
-    client: &Client,
-    retry: &Retry,
+    session: &Session,
     counter: &Counter,
-    output: Output,
 ) -> Result<(), Failure> {
     if counter.set.is_some() && !counter.force {
-        refuse_other_data(retry, counter).await?;
+        refuse_other_data(&session.retry, counter).await?;
     }
-    let applied = sessions.run_connected(apply(client, counter)).await;
-    let number =
-        applied.map_err(|silent| if counter.is_read() { silent } else { silent.of_write() })??;
-    output.print([number.to_string()], || json!({ "number": number }))
+    let is_read = counter.add.is_none() && counter.set.is_none();
+    let applied = sessions.run_connected(apply(&session.client, counter)).await;
+    let number = applied.map_err(|silent| if is_read { silent } else { silent.of_write() })??;
+    session.output.print([number.to_string()], || json!({ "number": number }))
 }
 
 /// Refuses a node that is no counter: its path may be mistyped.

@@ -1,8 +1,9 @@
 //! Data on the command line, from standard input or from a file.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
@@ -38,7 +39,7 @@ impl NewData {
     /// The command line has none, it cannot be read, or the input is empty without --allow-empty.
     pub(crate) fn required(&self) -> Result<&[u8], Failure> {
         let wanted = "say the data, or - for standard input, or --file FILE; see --help";
-        self.bytes()?.ok_or_else(|| Failure::usage(wanted.to_owned()))
+        self.bytes()?.ok_or_else(|| Failure::usage(wanted))
     }
 
     /// Returns the data; none is empty.
@@ -53,11 +54,7 @@ impl NewData {
         let read = match (self.data.as_deref(), &self.file) {
             (Some("-"), _) => all_of(io::stdin().lock(), "standard input")?,
             (Some(data), _) => return Ok(Some(data.as_bytes())),
-            (None, Some(path)) => {
-                let name = path.display().to_string();
-                let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
-                all_of(file, &name)?
-            }
+            (None, Some(path)) => read_file(path)?,
             (None, None) => return Ok(None),
         };
         if read.is_empty() && !self.allow_empty {
@@ -82,7 +79,13 @@ pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> 
     }
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Failure {
+/// Reads all of a file.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let file = File::open(path).map_err(|error| unreadable(path.display(), &error))?;
+    all_of(file, &path.display().to_string())
+}
+
+pub(crate) fn unreadable(name: impl Display, error: &io::Error) -> Failure {
     Failure::other(format!("cannot read {name}: {error}"))
 }
 

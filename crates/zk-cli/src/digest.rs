@@ -11,7 +11,7 @@ use zk_recipes::session::{Acl, Perms};
 use crate::data::all_of;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::security::Security;
+use crate::security::{Security, refuse_empty_variables};
 use crate::text::data_text;
 
 /// The `digest` command.
@@ -30,29 +30,31 @@ pub(crate) struct Digest {
     user: Option<String>,
 }
 
-pub(crate) fn run(digest: &Digest, security: &Security, output: Output) -> Result<(), Failure> {
+pub(crate) fn run(digest: &Digest, security: &Security, output: Output) -> Result<u8, Failure> {
+    refuse_empty_variables()?;
     let users = match &digest.user {
         Some(user) => vec![user_and_password(user)?],
         None => presented(security)?,
     };
-    users.iter().try_for_each(|(user, password)| {
-        let id = Acl::digest(Perms::ALL, user, password).id;
-        output.print([format!("digest:{id}")], || json!({ "scheme": "digest", "id": id }))
-    })
+    for (user, password) in users {
+        let id = Acl::digest(Perms::ALL, &user, &password).id;
+        output.print([format!("digest:{id}")], || json!({ "scheme": "digest", "id": id }))?;
+    }
+    Ok(0)
 }
 
 /// Splits the argument, or reads the password from standard input.
 fn user_and_password(text: &str) -> Result<(String, String), Failure> {
     let (user, password) = match text.split_once(':') {
         Some(("digest", _)) => {
-            return Err(usage("write the user without the scheme: zk digest USER"));
+            return Err(Failure::usage("write the user without the scheme: zk digest USER"));
         }
         Some((user, password)) => (user, password.to_owned()),
         None if stdin().is_terminal() => (text, prompted(text)?),
         None => (text, piped()?),
     };
     if user.is_empty() || user.contains(char::is_control) {
-        return Err(usage("write the user: zk digest USER"));
+        return Err(Failure::usage("write the user: zk digest USER"));
     }
     Ok((user.to_owned(), password))
 }
@@ -64,7 +66,9 @@ fn presented(security: &Security) -> Result<Vec<(String, String)>, Failure> {
     let users: Vec<_> =
         digests.map(|(user, password)| (user.to_owned(), password.to_owned())).collect();
     if users.is_empty() {
-        return Err(usage("write the user, or give a digest credential: --auth, --auth-file"));
+        return Err(Failure::usage(
+            "write the user, or give a digest credential: --auth, --auth-file",
+        ));
     }
     Ok(users)
 }
@@ -72,11 +76,11 @@ fn presented(security: &Security) -> Result<Vec<(String, String)>, Failure> {
 /// Reads the password from a pipe or a file.
 fn piped() -> Result<String, Failure> {
     let read = all_of(stdin().lock(), "standard input")?;
-    let not_text = |_| Failure::other("standard input: not UTF-8".to_owned());
+    let not_text = |_| Failure::other("standard input: not UTF-8");
     let text = String::from_utf8(read).map_err(not_text)?;
     // The command before the pipe may have failed.
     match text.trim_end_matches(['\r', '\n']) {
-        "" => Err(Failure::other("standard input has no password".to_owned())),
+        "" => Err(Failure::other("standard input has no password")),
         password => Ok(password.to_owned()),
     }
 }
@@ -96,8 +100,4 @@ fn prompted(user: &str) -> Result<String, Failure> {
     drop(writeln!(stderr()));
     read.map_err(failed)?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-fn usage(message: &str) -> Failure {
-    Failure::usage(message.to_owned())
 }

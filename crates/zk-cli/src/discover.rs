@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::io::{IsTerminal, stdout};
+use std::slice;
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use zk_recipes::session::{
 use crate::at_once::read_each;
 use crate::failure::Failure;
 use crate::output::{Output, aligned};
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 use crate::signals::Signals;
 use crate::text::data_text;
 use crate::watch_notes::WatchNotes;
@@ -67,31 +68,25 @@ impl Discover {
 }
 
 /// Prints the services, or the instances of one.
-pub(crate) async fn list(
-    client: &Client,
-    retry: &Retry,
-    args: &Discover,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn list(session: &Session, args: &Discover) -> Result<(), Failure> {
     let path = args.path()?;
     match args.service {
-        None => print_services(&path, &services(client, retry, &path).await?, output),
-        Some(_) => print_instances(&path, &Nodes::read(client, retry, &path).await?, output),
+        None => print_services(&path, &services(session, &path).await?, session.output),
+        Some(_) => print_instances(&path, &Nodes::read(session, &path).await?, session.output),
     }
 }
 
 /// Prints the instances and their changes until a signal arrives.
-pub(crate) async fn follow(
-    mut sessions: Sessions,
-    args: &Discover,
-    output: Output,
-) -> Result<u8, Failure> {
+pub(crate) async fn follow(mut sessions: Sessions, args: &Discover) -> Result<u8, Failure> {
     let path = args.path()?;
     let mut signals = Signals::new()?;
-    sessions.keep_trying();
-    let notes = WatchNotes::new(&path, output);
+    let notes = WatchNotes::new(&path, sessions.context().output);
+    let mut told = Nodes::default();
+    let following = notes.follow(&mut sessions, async |session| {
+        follow_session(session, &path, &mut told, &notes).await
+    });
     let ended = tokio::select! {
-        failure = follow_sessions(&mut sessions, &path, &notes, output) => Err(failure),
+        failure = following => Err(failure),
         signal = signals.next() => notes.end(signal),
     };
     sessions.close().await;
@@ -99,10 +94,10 @@ pub(crate) async fn follow(
 }
 
 /// Reads the names of the services, and the number of nodes below each.
-async fn services(client: &Client, retry: &Retry, base: &str) -> Result<Vec<(String, i32)>, Error> {
-    let paths = children(retry, base).await?;
+async fn services(session: &Session, base: &str) -> Result<Vec<(String, i32)>, Error> {
+    let paths = children(&session.retry, base).await?;
     let mut services = Vec::new();
-    read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
+    read_each(session, &paths, Client::exists, &mut |path, stat| {
         services.extend(stat.map(|stat| (file_name(path).to_owned(), stat.num_children)));
     })
     .await?;
@@ -128,24 +123,18 @@ struct Nodes(BTreeMap<String, Node>);
 type Node = Result<ServiceInstance, InstanceError>;
 
 impl Nodes {
-    async fn read(client: &Client, retry: &Retry, path: &str) -> Result<Self, Error> {
-        let mut nodes = Self::default();
-        let paths = children(retry, path).await?;
-        nodes.add(client, retry, &paths).await?;
-        Ok(nodes)
+    async fn read(session: &Session, path: &str) -> Result<Self, Error> {
+        Self::of(session, &children(&session.retry, path).await?).await
     }
 
-    /// Adds these nodes. Those that have vanished, or that this client may not read, are left out.
-    async fn add(&mut self, client: &Client, retry: &Retry, paths: &[String]) -> Result<(), Error> {
-        read_each(client, retry, paths, Client::get_data, &mut |path, node| {
-            let instance = ServiceInstance::from_json(&node.data);
-            self.0.insert(path.to_owned(), instance);
+    /// Reads these nodes. Those that have vanished, or that this client may not read, are left out.
+    async fn of(session: &Session, paths: &[String]) -> Result<Self, Error> {
+        let mut nodes = BTreeMap::new();
+        read_each(session, paths, Client::get_data, &mut |path, node| {
+            nodes.insert(path.to_owned(), ServiceInstance::from_json(&node.data));
         })
-        .await
-    }
-
-    fn instances(&self) -> impl Iterator<Item = &ServiceInstance> {
-        self.0.values().filter_map(|node| node.as_ref().ok())
+        .await?;
+        Ok(Self(nodes))
     }
 }
 
@@ -153,106 +142,82 @@ fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Res
     if services.is_empty() {
         return Err(Failure::other(format!("{base}: there is no service; see --base")));
     }
-    if output.is_json() {
-        return services.iter().try_for_each(|(name, instances)| {
-            output.print([], || json!({ "service": name, "instances": instances }))
-        });
-    }
+    let to_json = |(name, number): &(String, i32)| {
+        json!({ "service": name, "instances": number }).to_string()
+    };
     let row = |(name, number): &(String, i32)| [data_text(name.as_bytes()), number.to_string()];
-    let rows = services.iter().map(row).collect();
-    output.print(lines(["SERVICE", "INSTANCES"], rows), || Value::Null)
+    print_rows(services, ["SERVICE", "INSTANCES"], row, to_json, output)
 }
 
 fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Failure> {
     for (path, node) in &nodes.0 {
         note_rejected(path, node, output);
     }
-    if nodes.instances().next().is_none() {
+    let instances: Vec<_> = nodes.0.values().flatten().cloned().collect();
+    if instances.is_empty() {
         return Err(Failure::other(format!("{path}: there is no instance")));
     }
-    if output.is_json() {
-        return nodes
-            .instances()
-            .try_for_each(|instance| output.print_text([], || to_json(instance)));
-    }
-    let rows = nodes.instances().map(row).collect();
-    output.print(lines(["ID", "ADDRESS", "STATE"], rows), || Value::Null)
+    print_rows(&instances, ["ID", "ADDRESS", "STATE"], row, to_json, output)
 }
 
-/// Returns a table on a terminal, otherwise a line with tabs for each row.
-fn lines<const COLUMNS: usize>(
+/// Prints a table on a terminal, otherwise a line with tabs for each item, or its JSON.
+fn print_rows<T, const COLUMNS: usize>(
+    items: &[T],
     head: [&str; COLUMNS],
-    mut rows: Vec<[String; COLUMNS]>,
-) -> Vec<String> {
+    row: impl Fn(&T) -> [String; COLUMNS],
+    json: impl Fn(&T) -> String,
+    output: Output,
+) -> Result<(), Failure> {
+    if output.is_json() {
+        return items.iter().try_for_each(|item| output.print_text([], || json(item)));
+    }
+    let mut rows: Vec<_> = items.iter().map(row).collect();
     if stdout().is_terminal() {
         rows.insert(0, head.map(str::to_owned));
-        return aligned(&rows);
+        return output.print(aligned(&rows), || Value::Null);
     }
-    rows.iter().map(|row| row.join("\t").trim_end().to_owned()).collect()
-}
-
-/// Follows the changes without end, in one session after the other.
-async fn follow_sessions(
-    sessions: &mut Sessions,
-    path: &str,
-    notes: &WatchNotes<'_>,
-    output: Output,
-) -> Failure {
-    let mut told = Nodes::default();
-    loop {
-        let client = match sessions.open(None).await {
-            Ok(client) => client,
-            Err(failure) => return failure,
-        };
-        let Err(failure) = follow_session(&client, path, &mut told, notes, output).await;
-        sessions.count_answers();
-        if !failure.starts_over() || !sessions.may_go_on() {
-            return failure;
-        }
-        notes.lost();
-    }
+    let line = |row: &[String; COLUMNS]| row.join("\t").trim_end().to_owned();
+    output.print(rows.iter().map(line), || Value::Null)
 }
 
 /// Follows the changes until the session ends.
 async fn follow_session(
-    client: &Client,
+    session: &Session,
     path: &str,
     told: &mut Nodes,
     notes: &WatchNotes<'_>,
-    output: Output,
 ) -> Result<Infallible, Failure> {
-    let endless = Sessions::endless_retry(client);
-    let first = if notes.has_begun() { endless.clone() } else { Sessions::retry(client) };
+    let output = session.output;
     // The watch comes before the read, so that no change falls between the two.
-    let watched = first.run(|client| client.watch_recursive(path)).await;
+    let watched = notes.session(session).retry.run(|client| client.watch_recursive(path)).await;
     let hint = "--watch needs ZooKeeper 3.6";
     let mut stream =
         watched.map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, hint))?;
     notes.begin();
-    let retry = &endless;
+    // Once it watches, it waits without a limit for the ensemble.
+    let session = &session.endless();
     let mut news = Some(WatchStreamItem::Gap);
     loop {
         match news {
             Some(WatchStreamItem::Changed(event)) => {
                 if path::parent(&event.path) == Some(path) {
-                    let mut now = Nodes::default();
-                    if event.event_type != EventType::NODE_DELETED {
-                        now.add(client, retry, std::slice::from_ref(&event.path)).await?;
-                    }
+                    let exists = event.event_type != EventType::NODE_DELETED;
+                    let changed = if exists { slice::from_ref(&event.path) } else { &[] };
+                    let mut now = Nodes::of(session, changed).await?;
                     print_change(told, &event.path, now.0.remove(&event.path), output)?;
                 }
             }
             Some(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. }) => {
                 // This server may lag behind the one that was read before.
-                retry.run(|client| client.sync(path)).await?;
-                let mut now = Nodes::read(client, retry, path).await?;
+                session.retry.run(|client| client.sync(path)).await?;
+                let mut now = Nodes::read(session, path).await?;
                 let paths: BTreeSet<_> = told.0.keys().chain(now.0.keys()).cloned().collect();
                 for path in paths {
                     print_change(told, &path, now.0.remove(&path), output)?;
                 }
             }
             // The stream ends after the error.
-            None => return Err(Failure::other("the watch has ended".to_owned())),
+            None => return Err(Failure::other("the watch has ended")),
         }
         news = stream.next().await.transpose()?;
     }

@@ -2,10 +2,11 @@
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, EnsembleConfig, EnsembleMember, ErrorCode, Retry, Zxid};
+use zk_recipes::session::{EnsembleConfig, EnsembleMember, ErrorCode, Zxid};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::sessions::Session;
 use crate::text::printable;
 
 /// The `reconfig` command.
@@ -34,31 +35,27 @@ pub(crate) struct Reconfig {
 impl Reconfig {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.add.is_empty() && self.remove.is_empty() {
-            return Err(Failure::usage("say --add or --remove; see --help".to_owned()));
+            return Err(Failure::usage("say --add or --remove; see --help"));
         }
         Ok(())
     }
 }
 
-pub(crate) async fn config(retry: &Retry, output: Output) -> Result<(), Failure> {
-    let config = retry.run(|client| client.get_config()).await?;
+pub(crate) async fn config(session: &Session) -> Result<(), Failure> {
+    let config = session.retry.run(|client| client.get_config()).await?;
     if config.members.is_empty() {
-        output.note("the server names no members: it stands alone, and is no ensemble");
+        session.output.note("the server names no members: it stands alone, and is no ensemble");
     }
-    print(&config, output)
+    print(&config, session.output)
 }
 
-pub(crate) async fn reconfig(
-    client: &Client,
-    change: &Reconfig,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn reconfig(session: &Session, change: &Reconfig) -> Result<(), Failure> {
     let add: Vec<&str> = change.add.iter().map(String::as_str).collect();
-    let changed = client.reconfig(&add, &change.remove, change.from_version).await;
+    let changed = session.client.reconfig(&add, &change.remove, change.from_version).await;
     let hint = "set reconfigEnabled=true on the servers";
     let changed = changed
         .map_err(|error| Failure::from(error).with_hint(ErrorCode::RECONFIG_DISABLED, hint))?;
-    print(&changed, output)
+    print(&changed, session.output)
 }
 
 fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {

@@ -4,14 +4,15 @@ use std::io::{IsTerminal, StdoutLock, Write, stdout};
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{Client, ErrorCode, NodeAcl, NodeData, Retry, SessionId};
+use zk_recipes::session::{ErrorCode, NodeAcl, NodeData, SessionId};
 
 use crate::acl;
 use crate::at_once::{AtOnce, NodeAnswers, ask_each, ask_node};
 use crate::failure::Failure;
 use crate::output::{Output, data_json, json_line};
 use crate::progress::Progress;
-use crate::subtree;
+use crate::sessions::Session;
+use crate::subtree::{ensembles_own, sorted_paths};
 use crate::transfer::{NODES_TOLD, is_below};
 
 /// The `export` command.
@@ -23,7 +24,7 @@ Examples:
   zk export / --skip-unreadable > readable.jsonl")]
 pub(crate) struct Export {
     /// The node.
-    pub(crate) path: String,
+    path: String,
 
     /// Leave out nodes that this client may not read, and all nodes below them.
     ///
@@ -42,28 +43,22 @@ pub(crate) struct Export {
 
 /// Prints a node and all below it. Ephemeral nodes are left out: they belong to sessions. So are the
 /// ensemble's own nodes, if all nodes of the ensemble are exported.
-pub(crate) async fn run(
-    client: &Client,
-    retry: &Retry,
-    export: &Export,
-    connect: &str,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, export: &Export) -> Result<(), Failure> {
     let root = &export.path;
-    let leaves_out = subtree::ensembles_own(root, connect)?;
+    let leaves_out = ensembles_own(root, &session.context.servers)?;
     let is_whole = leaves_out("/zookeeper");
-    let (paths, hidden) = subtree::sorted_paths_without(client, retry, root, &leaves_out).await?;
+    let (paths, hidden) = sorted_paths(session, root, &leaves_out).await?;
     if !hidden.is_empty() && !export.skip_unreadable {
         let why = "the export would not be complete; see --skip-unreadable";
         return Err(Failure::denied(format!("{hidden}: {why}")));
     }
-    let mut exporter = Exporter::new(export, output, paths.len());
-    let ask = |path| ask_node(client, retry, path, !export.no_acl);
+    let mut exporter = Exporter::new(export, session.output, paths.len());
+    let ask = |path| ask_node(session, path, !export.no_acl);
     ask_each(&paths, &mut AtOnce::default(), ask, &mut |path, answers| exporter.add(path, answers))
         .await?;
     exporter.finish()?;
     if is_whole {
-        output.note("/zookeeper is left out: each ensemble has its own");
+        session.output.note("/zookeeper is left out: each ensemble has its own");
     }
     Ok(())
 }

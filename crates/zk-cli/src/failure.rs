@@ -11,6 +11,7 @@ use zk_recipes::session::{
 };
 use zk_recipes::{LockError, LossReason};
 
+use crate::identity::Identity;
 use crate::text::one_line;
 
 /// The command line cannot be understood (`EX_USAGE`).
@@ -50,8 +51,8 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn other(message: String) -> Self {
-        Self::new(OTHER, message)
+    pub(crate) fn other(message: impl Into<String>) -> Self {
+        Self::new(OTHER, message.into())
     }
 
     /// Returns the failure for an access control list that denies what the command needs.
@@ -76,9 +77,8 @@ impl Failure {
 
     /// Returns the failure for a text of a server that no server may send.
     pub(crate) fn not_permitted(what: &str, text: &str) -> Self {
-        Self::other(format!(
-            "the server sent the {what} \"{text}\", which ZooKeeper does not permit"
-        ))
+        let what = format!("the server sent the {what} \"{text}\"");
+        Self::other(what + ", which ZooKeeper does not permit")
     }
 
     pub(crate) fn is_no_auth(&self) -> bool {
@@ -100,18 +100,17 @@ impl Failure {
 
     /// Returns the failure for a node that is not kept any longer, because there is no next session.
     pub(crate) fn not_kept(path: &str, why: &Error) -> Self {
-        let mut failure = Self::from(why.clone());
-        failure.message = format!("{path}: the node is not kept any longer: {}", failure.message);
-        failure.starts_over = false;
-        failure
+        Self::from(why.clone())
+            .about(&format!("{path}: the node is not kept any longer"))
+            .of_stream()
     }
 
     pub(crate) fn still_set(path: &str) -> Self {
         Self::new(NOT_IN_TIME, format!("{path}: the barrier is still set"))
     }
 
-    pub(crate) fn usage(message: String) -> Self {
-        Self::new(USAGE, message)
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message.into())
     }
 
     /// Returns the failure for an ensemble that opens a session and answers no request.
@@ -135,16 +134,26 @@ impl Failure {
     }
 
     /// Adds that there was a session before.
-    pub(crate) fn after_a_session(mut self) -> Self {
-        self.message = format!("the session has ended, and no other one is open: {}", self.message);
+    pub(crate) fn after_a_session(self) -> Self {
+        self.about("the session has ended, and no other one is open")
+    }
+
+    /// Adds what the failure is about.
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// Adds a text behind the message.
+    fn and(mut self, text: &str) -> Self {
+        self.message.push_str(text);
         self
     }
 
     /// Adds that a write in flight may have been applied.
     pub(crate) fn of_write(mut self) -> Self {
         self.may_be_applied = true;
-        self.message.push_str(" (the request may have been applied)");
-        self
+        self.and(" (the request may have been applied)")
     }
 
     /// Returns the failure for standard output that cannot be written. Nothing is printed if its
@@ -157,38 +166,34 @@ impl Failure {
     }
 
     /// Adds what to do, if the server rejected the request with this code.
-    pub(crate) fn with_hint(mut self, code: ErrorCode, hint: &str) -> Self {
-        if self.rejection == Some(code) {
-            self.message.push_str(&format!("; {hint}"));
-        }
-        self
+    pub(crate) fn with_hint(self, code: ErrorCode, hint: &str) -> Self {
+        if self.rejection == Some(code) { self.and(&format!("; {hint}")) } else { self }
     }
 
     /// Returns the failure of a request with so many bytes of data. A server that does not take them closes
     /// the connection without an answer.
     pub(crate) fn of_data(error: Error, len: usize) -> Self {
         let is_lost = matches!(error.kind(), ErrorKind::ConnectionLost(_));
-        let mut failure = Self::from(error);
+        let failure = Self::from(error);
         if is_lost && len > DEFAULT_JUTE_MAXBUFFER {
-            failure
-                .message
-                .push_str(&format!("; do the servers take {len} bytes (jute.maxbuffer)?"));
+            return failure.and(&format!("; do the servers take {len} bytes (jute.maxbuffer)?"));
         }
         failure
     }
 
     /// Adds to a rejection what was presented, and the advice if the identities are insufficient. All
     /// commands pass here, so this also explains a rejected access control list.
-    pub(crate) fn with_presented(mut self, presented: &str, advice: &str) -> Self {
+    pub(crate) fn with_presented(self, identity: &Identity) -> Self {
+        let presented = &identity.presented;
         // Servers that reject the credentials answer nothing, `zk whoami` included.
-        let advice = if self.rejection == Some(ErrorCode::NO_AUTH) { advice } else { "" };
+        let advice = if self.is_no_auth() { identity.advice } else { "" };
         if self.is_denied {
-            self.message.push_str(&format!(" ({presented}{advice})"));
+            return self.and(&format!(" ({presented}{advice})"));
         }
         if self.rejection == Some(ErrorCode::INVALID_ACL) {
             let why =
                 "auth:: without credentials, or a scheme or an id that the server does not know";
-            self.message.push_str(&format!(" ({why}; {presented})"));
+            return self.and(&format!(" ({why}; {presented})"));
         }
         self
     }
@@ -196,17 +201,12 @@ impl Failure {
     /// Adds the line of the input. The lines before it were applied.
     pub(crate) fn with_line(mut self, line: usize) -> Self {
         self.may_be_applied |= line > 1;
-        self.message = format!("line {line}: {}", self.message);
-        self
+        self.about(&format!("line {line}"))
     }
 
     /// Adds the number of nodes of later lines that were created before the failure was known.
-    pub(crate) fn with_later(mut self, nodes: usize) -> Self {
-        if nodes > 0 {
-            self.may_be_applied = true;
-            self.message.push_str(&format!("; {nodes} nodes of later lines were created"));
-        }
-        self
+    pub(crate) fn with_later(self, nodes: usize) -> Self {
+        self.applied_to(nodes, &format!("; {nodes} nodes of later lines were created"))
     }
 
     pub(crate) fn with_message(mut self, message: String) -> Self {
@@ -223,18 +223,21 @@ impl Failure {
     /// Adds the number of nodes that were changed before the failure.
     pub(crate) fn with_done(mut self, nodes: usize, all: usize) -> Self {
         self.may_be_applied |= nodes > 0;
-        self.starts_over = false;
-        self.message.push_str(&format!("; {nodes} of {all} nodes were changed"));
-        self
+        self.and(&format!("; {nodes} of {all} nodes were changed")).of_stream()
     }
 
     /// Adds the number of nodes that were deleted below the given node before the failure.
-    pub(crate) fn with_deleted(mut self, nodes: usize) -> Self {
-        if nodes > 0 {
-            self.may_be_applied = true;
-            self.message.push_str(&format!("; of what is below, {nodes} deleted"));
+    pub(crate) fn with_deleted(self, nodes: usize) -> Self {
+        self.applied_to(nodes, &format!("; of what is below, {nodes} deleted"))
+    }
+
+    /// Adds a text about nodes that were changed before the failure, if there are any.
+    fn applied_to(mut self, nodes: usize, text: &str) -> Self {
+        if nodes == 0 {
+            return self;
         }
-        self
+        self.may_be_applied = true;
+        self.and(text)
     }
 
     /// Returns the failure of a command that cannot be started.
@@ -243,10 +246,8 @@ impl Failure {
             io::ErrorKind::NotFound => NOT_FOUND,
             _ => NOT_EXECUTABLE,
         };
-        Self::new(
-            code,
-            format!("cannot start {:?}: {error}", Path::new(program).display().to_string()),
-        )
+        let program = Path::new(program).display().to_string();
+        Self::new(code, format!("cannot start {program:?}: {error}"))
     }
 
     /// Returns the failure for a signal that arrived before the command was started. The exit
@@ -279,14 +280,8 @@ impl Failure {
     }
 
     fn new(code: u8, message: String) -> Self {
-        Self {
-            code,
-            message,
-            starts_over: false,
-            is_denied: false,
-            rejection: None,
-            may_be_applied: false,
-        }
+        let (starts_over, is_denied, may_be_applied) = (false, false, false);
+        Self { code, message, starts_over, is_denied, rejection: None, may_be_applied }
     }
 }
 
@@ -390,7 +385,9 @@ mod tests {
     fn whoami_is_advised_only_where_it_works() {
         let message = |kind: ErrorKind| {
             let failure = Failure::from(Error::not_applied(kind));
-            failure.with_presented("presented: sasl as alice", "; zk whoami").message
+            let presented = "presented: sasl as alice".to_owned();
+            let identity = Identity { presented, advice: "; zk whoami", ..Identity::default() };
+            failure.with_presented(&identity).message
         };
         let denied = message(ErrorKind::Server(ErrorCode::NO_AUTH));
         assert!(denied.ends_with("(presented: sasl as alice; zk whoami)"), "{denied}");

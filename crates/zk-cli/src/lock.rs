@@ -1,42 +1,21 @@
 //! `zk lock`, `zk elect`, `zk semaphore` and `zk multilock`, which run a command only while the lock
 //! is held.
 
-use std::ffi::OsString;
 use std::future::pending;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
-use crate::acquired_lock::{AcquiredLock, Approach, LockSpec, NodeOptions, Refused};
-use crate::child::{Child, End};
+use crate::acquired_lock::{AcquiredLock, Approach, Refused};
+use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::holders;
-use crate::majority;
-use crate::output::Output;
-use crate::sessions::{Sessions, clock, until};
+use crate::lock_args::Task;
+use crate::participants::{holders, print_waiting};
+use crate::sessions::{Session, Sessions, clock, until};
 use crate::signals::{Signals, number};
-use crate::verbose::print_waiting;
-use crate::verbose_log::VerboseLog;
-
-/// A command, and the lock that it runs under.
-#[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) wanted: LockSpec,
-    pub(crate) nodes: NodeOptions,
-    pub(crate) timeout: Option<Duration>,
-    /// Whether a revocation request ends the command.
-    pub(crate) revocable: bool,
-    /// Whether a loss is followed by another acquisition.
-    pub(crate) stands_again: bool,
-    /// Time from SIGTERM to SIGKILL for a command that outlasts its lock.
-    pub(crate) kill_after: Duration,
-    /// Whether the lock is released when the first process of the command has ended.
-    pub(crate) no_wait: bool,
-    pub(crate) command: Vec<OsString>,
-}
 
 impl Task {
     /// Acquires the lock. A single try waits for a new connection if its connection is lost.
@@ -46,7 +25,7 @@ impl Task {
         how: Approach,
     ) -> Result<Option<AcquiredLock>, Refused> {
         loop {
-            match self.wanted.acquire(client, how, &self.nodes).await {
+            match self.wanted.acquire(client, how, &self.contender).await {
                 Err(refused) if is_not_connected(&refused) => connected(client).await,
                 asked => return asked,
             }
@@ -55,7 +34,7 @@ impl Task {
 }
 
 fn is_not_connected(refused: &Refused) -> bool {
-    matches!(refused.errors.first(), Some(LockError::NotConnected { .. }))
+    matches!(refused.error.as_ref(), Some(LockError::NotConnected { .. }))
 }
 
 /// Waits until the client is connected or its session has ended.
@@ -65,7 +44,7 @@ async fn connected(client: &Client) {
     }
 }
 
-pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
     if task.timeout != Some(Duration::ZERO) {
         sessions.wait_for_servers();
     }
@@ -73,9 +52,8 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
         sessions.keep_trying();
     }
     let mut signals = Signals::new()?;
-    let log = sessions.log().cloned();
     loop {
-        let (client, lock) = match acquire(&mut sessions, &task, &mut signals, output).await {
+        let (session, lock) = match acquire(&mut sessions, &task, &mut signals).await {
             Ok(acquired) => acquired,
             Err(failure) => {
                 // The close deletes the contender's node, so that no other client waits behind it.
@@ -83,8 +61,10 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
                 return Err(failure);
             }
         };
-        let failure = match hold(&client, &lock, &task, log.as_ref(), &mut signals, output).await {
-            Ok(code) => return release(&mut sessions, &client, lock, code, &mut signals).await,
+        let failure = match hold(&session, &lock, &task, &mut signals).await {
+            Ok(code) => {
+                return release(&mut sessions, &session.client, lock, code, &mut signals).await;
+            }
             Err(failure) => failure,
         };
         // A session that lives on deletes the node when a server answers again. Without it, nobody could
@@ -93,11 +73,11 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
         // A signal was meant to end the command.
         let may_wait = failure.is_loss() && !signals.end_requested();
         if may_wait && task.stands_again {
-            output.note(&format!("{failure}; standing again"));
+            session.output.note(&format!("{failure}; standing again"));
             continue;
         }
         if may_wait {
-            wait_for_leader(&client, &mut signals, output).await;
+            wait_for_leader(&session, &mut signals).await;
         }
         sessions.close().await;
         return Err(failure);
@@ -106,18 +86,16 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task, output: Output) -> R
 
 /// Waits after a loss until the leader answers, as long as the session may still be there, or until a
 /// signal.
-async fn wait_for_leader(client: &Client, signals: &mut Signals, output: Output) {
+async fn wait_for_leader(session: &Session, signals: &mut Signals) {
     let answered = async {
-        let wait = Sessions::endless_retry(client);
         // An error is the end of the session.
-        drop(wait.run(|client| client.sync("/")).await);
+        drop(session.endless().retry.run(|client| client.sync("/")).await);
     };
     let mut answered = std::pin::pin!(answered);
-    tokio::select! {
-        () = &mut answered => return,
-        () = sleep(ANSWER_TIME) => {}
+    if timeout(ANSWER_TIME, &mut answered).await.is_ok() {
+        return;
     }
-    output.note("the lock was lost; waiting for a server that deletes its node");
+    session.output.note("the lock was lost; waiting for a server that deletes its node");
     tokio::select! {
         () = answered => {}
         () = signals.next_ending() => {}
@@ -161,8 +139,7 @@ async fn acquire(
     sessions: &mut Sessions,
     task: &Task,
     signals: &mut Signals,
-    output: Output,
-) -> Result<(Client, AcquiredLock), Failure> {
+) -> Result<(Session, AcquiredLock), Failure> {
     // A single try takes time too: as long as a connection may take.
     let limit =
         task.timeout.map(|limit| if limit.is_zero() { sessions.connect_timeout() } else { limit });
@@ -171,39 +148,31 @@ async fn acquire(
         Some(Duration::ZERO) => Approach::Look,
         _ => Approach::Wait,
     };
-    let log = sessions.log().cloned();
     loop {
-        let opened = tokio::select! {
-            opened = sessions.open(deadline) => opened,
-            signal = signals.next() => return Err(Failure::interrupted(number(signal))),
-        };
-        let client = match opened {
-            Ok(client) => client,
+        let opened = signals.unless_interrupted(sessions.open(deadline)).await?;
+        let session = match opened {
             Err(_) if is_over(deadline) && sessions.were_there() => {
                 return Err(too_late(sessions, task));
             }
-            Err(failure) => return Err(failure),
+            opened => opened?,
         };
-        tokio::select! {
-            served = majority::wait_for_session(&client, sessions.servers(), deadline, output) => served?,
-            signal = signals.next() => return Err(Failure::interrupted(number(signal))),
-        }
+        signals.unless_interrupted(session.wait_for_majority(deadline)).await??;
         tokio::select! {
             biased;
-            acquired = sessions.run_connected(task.acquire(&client, how)) => match acquired? {
-                Ok(Some(lock)) => return Ok((client, lock)),
-                Ok(None) => return Err(not_in_time(&client, task).await),
+            acquired = sessions.run_connected(task.acquire(&session.client, how)) => match acquired? {
+                Ok(Some(lock)) => return Ok((session, lock)),
+                Ok(None) => return Err(not_in_time(&session.client, task).await),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
                 Err(_) if !sessions.may_go_on() => return Err(sessions.silent()),
                 Err(_) => {}
             },
             () = until(deadline) => {}
-            () = print_waiting(log.as_ref(), &client, &task.wanted) => {}
+            () = print_waiting(&session, &task.wanted) => {}
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
             return Err(if sessions.were_of_use() {
-                not_in_time(&client, task).await
+                not_in_time(&session.client, task).await
             } else {
                 sessions.silent()
             });
@@ -213,7 +182,7 @@ async fn acquire(
 
 /// Returns the failure of a wait, with those who hold the lock as far as they can be read.
 async fn not_in_time(client: &Client, task: &Task) -> Failure {
-    let holders = holders::described(client, &task.wanted).await;
+    let holders = holders(client, &task.wanted).await;
     Failure::not_in_time(format!("{}{holders}", task.wanted.not_in_time()))
 }
 
@@ -233,7 +202,7 @@ fn is_over(deadline: Option<Instant>) -> bool {
 /// Returns true if the session has ended, or if one of several locks was lost during the wait for
 /// the next.
 fn starts_over(refused: &Refused) -> bool {
-    refused.errors.first().is_some_and(|error| match error {
+    refused.error.as_ref().is_some_and(|error| match error {
         LockError::Client(error) => is_end(error),
         LockError::Lost(_) => true,
         _ => false,
@@ -242,13 +211,12 @@ fn starts_over(refused: &Refused) -> bool {
 
 /// Runs the command. The command has always ended when this returns.
 async fn hold(
-    client: &Client,
+    session: &Session,
     lock: &AcquiredLock,
     task: &Task,
-    log: Option<&VerboseLog>,
     signals: &mut Signals,
-    output: Output,
 ) -> Result<u8, Failure> {
+    let (client, contender) = (&session.client, &task.contender);
     let nodes = lock.nodes();
     let tokens = lock.tokens().map_err(|error| match error {
         LockError::Lost(reason) => {
@@ -256,12 +224,12 @@ async fn hold(
         }
         error => error.into(),
     })?;
-    if let Some(log) = log {
+    if let Some(log) = &session.context.log {
         log.print(format!("acquired {nodes}, token {tokens}"));
     }
     let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
-    let end = if task.no_wait { End::FirstProcess } else { End::AllProcesses(output) };
-    let mut child = Child::spawn(&task.command, environment, Stdio::inherit(), end)?;
+    let end = contender.leftovers.end(session.output);
+    let mut child = Child::spawn(&contender.command, environment, Stdio::inherit(), end)?;
     let mut lost = lock.lost();
     let mut asked_for = std::pin::pin!(async {
         // If the wait for a revocation request fails, the loss gives a better reason.
@@ -278,11 +246,11 @@ async fn hold(
             biased;
             reason = &mut lost => {
                 let (path, cause) = (lock.lost_path(), client.last_disconnect());
-                child.end(task.kill_after).await;
+                child.end(contender.kill_after()).await;
                 return Err(Failure::lost(&path, reason, cause));
             }
             () = &mut asked_for => {
-                child.end(task.kill_after).await;
+                child.end(contender.kill_after()).await;
                 return Err(Failure::revoked(task.wanted.only_path().unwrap_or(&nodes)));
             }
             // Before the end of the command: a terminal sends Ctrl-C to both, and a signal that is read

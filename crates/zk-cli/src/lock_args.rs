@@ -1,16 +1,17 @@
 //! The arguments of `zk lock`, `zk elect`, `zk semaphore` and `zk multilock`.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::slice;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
-use crate::acquired_lock::{ForeignNodes, LockSpec, NodeOptions};
-use crate::child::GRACE;
+use crate::child::{End, GRACE};
 use crate::failure::Failure;
-use crate::lock::Task;
+use crate::output::Output;
 use crate::time_arg::seconds;
 
 /// The `lock` command.
@@ -45,7 +46,7 @@ Examples:
   zk lock /stock --read -- ./report.sh")]
 pub(crate) struct Lock {
     /// The path of the lock; it is created if it does not exist.
-    pub(crate) path: String,
+    path: String,
 
     /// Time limit, after which the exit status is 75; 0 for one attempt.
     ///
@@ -60,13 +61,13 @@ pub(crate) struct Lock {
     /// path passes --read or --write. Readers wait for the writers ahead of them. Their
     /// tokens are larger than those of earlier writers, in no order among each other.
     #[arg(long, conflicts_with_all = ["write", "no_reentrant"])]
-    pub(crate) read: bool,
+    read: bool,
 
     /// Acquire the write side of a read-write lock, alone.
     ///
     /// As --read, but the writer waits for everybody ahead of it.
     #[arg(long, conflicts_with = "no_reentrant")]
-    pub(crate) write: bool,
+    write: bool,
 
     /// Use the lock that Java services know as InterProcessSemaphoreMutex.
     ///
@@ -74,22 +75,15 @@ pub(crate) struct Lock {
     /// them: the other one is refused, with exit status 78. participants --semaphore
     /// lists the holders.
     #[arg(long)]
-    pub(crate) no_reentrant: bool,
+    no_reentrant: bool,
 
     #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
+    pub(crate) contender: Contender,
 
     /// Release the lock on a revocation request: end the command as if the lock were
     /// lost, with exit status 74.
     #[arg(long)]
-    pub(crate) revocable: bool,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
+    revocable: bool,
 }
 
 /// The `elect` command.
@@ -112,22 +106,15 @@ Example:
   zk elect /election/scheduler --name $(hostname) -- ./scheduler")]
 pub(crate) struct Elect {
     /// The path of the election; it is created if it does not exist.
-    pub(crate) path: String,
+    path: String,
 
     #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) contender: Contender,
 }
 
-/// How the contender deals with others on the path.
+/// A contender, and the command that it runs.
 #[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Company {
+pub(crate) struct Contender {
     /// The name that others see with zk participants; the name of CMD by default.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -146,10 +133,17 @@ pub(crate) struct Company {
     /// ends before the next holder begins. Two exceptions: a pause of zk or its machine,
     /// and a node that somebody deletes.
     #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) kill_after: Option<Duration>,
+    kill_after: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) leftovers: Leftovers,
+
+    #[command(flatten)]
+    pub(crate) acl: NewNodeAcl,
+
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Option for the processes that the command leaves in the background.
@@ -160,7 +154,7 @@ pub(crate) struct Leftovers {
     /// Without this option, the lock is held, or the node kept, until all that CMD has
     /// started has ended. A note on standard error names what zk waits for.
     #[arg(long)]
-    pub(crate) no_wait: bool,
+    no_wait: bool,
 }
 
 /// The `semaphore` command.
@@ -182,11 +176,11 @@ Example:
   zk semaphore /licences --permits 3 -- ./solve.sh")]
 pub(crate) struct Semaphore {
     /// The path of the semaphore; it is created if it does not exist.
-    pub(crate) path: String,
+    path: String,
 
     /// Number of permits of the semaphore.
     #[arg(long, value_name = "MAX", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) permits: u32,
+    permits: u32,
 
     /// Number of permits to acquire, all of them or none.
     #[arg(
@@ -195,7 +189,7 @@ pub(crate) struct Semaphore {
         default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_AT_ONCE_MAX))
     )]
-    pub(crate) take: u32,
+    take: u32,
 
     /// Time limit, after which the exit status is 75; 0 for one attempt.
     ///
@@ -205,14 +199,7 @@ pub(crate) struct Semaphore {
     pub(crate) timeout: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) contender: Contender,
 }
 
 /// The `multilock` command.
@@ -234,7 +221,7 @@ Example:
 pub(crate) struct Multilock {
     /// The paths of the locks, each once; they are created if they do not exist.
     #[arg(required = true, value_name = "PATH")]
-    pub(crate) paths: Vec<String>,
+    paths: Vec<String>,
 
     /// Time limit, after which the exit status is 75; 0 for one attempt.
     ///
@@ -244,97 +231,129 @@ pub(crate) struct Multilock {
     pub(crate) timeout: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) company: Company,
-
-    #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
-
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) contender: Contender,
 }
 
-impl Company {
-    fn kill_after(&self) -> Duration {
+impl Contender {
+    fn task(&self, kind: Kind, paths: &[String], timeout: Option<Duration>) -> Task {
+        let (wanted, contender) = (LockSpec { kind, paths: paths.to_vec() }, self.clone());
+        Task { wanted, timeout, revocable: false, stands_again: false, contender }
+    }
+
+    /// Returns the time from SIGTERM to SIGKILL for a command that outlasts its lock.
+    pub(crate) fn kill_after(&self) -> Duration {
         self.kill_after.unwrap_or(GRACE)
     }
+}
 
-    fn with(self, acl: NewNodeAcl) -> NodeOptions {
-        let foreign =
-            if self.allow_foreign_nodes { ForeignNodes::Allowed } else { ForeignNodes::Refused };
-        NodeOptions { foreign, acl, id: None }
+impl Leftovers {
+    /// Returns when the command has ended.
+    pub(crate) fn end(self, output: Output) -> End {
+        if self.no_wait { End::FirstProcess } else { End::AllProcesses(output) }
     }
 }
 
-impl From<Elect> for Task {
-    fn from(elect: Elect) -> Self {
-        let Elect { path, company, acl, command } = elect;
-        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
-        let id = company.name.clone();
-        let nodes = NodeOptions { id, ..company.with(acl) };
-        let wanted = LockSpec::Leadership(path);
-        let (timeout, revocable) = (None, false);
-        Self { wanted, nodes, timeout, revocable, stands_again: true, kill_after, no_wait, command }
-    }
-}
-
-impl From<Lock> for Task {
-    fn from(lock: Lock) -> Self {
-        let Lock { path, timeout, read, write, no_reentrant, company, acl, revocable, command } =
-            lock;
-        let wanted = match (read, write, no_reentrant) {
-            (true, _, _) => LockSpec::Read(path),
-            (_, true, _) => LockSpec::Write(path),
-            (_, _, true) => LockSpec::SemaphoreMutex(path),
-            (false, false, false) => LockSpec::Mutex(path),
+impl Lock {
+    pub(crate) fn task(&self) -> Task {
+        let kind = match (self.read, self.write, self.no_reentrant) {
+            (true, _, _) => Kind::Read,
+            (_, true, _) => Kind::Write,
+            (_, _, true) => Kind::SemaphoreMutex,
+            (false, false, false) => Kind::Mutex,
         };
-        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
-        let nodes = company.with(acl);
-        Self {
-            wanted,
-            nodes,
-            timeout,
-            revocable,
-            stands_again: false,
-            kill_after,
-            no_wait,
-            command,
-        }
+        let task = self.contender.task(kind, slice::from_ref(&self.path), self.timeout);
+        Task { revocable: self.revocable, ..task }
     }
 }
 
-impl TryFrom<Semaphore> for Task {
-    type Error = Failure;
+impl Elect {
+    pub(crate) fn task(&self) -> Task {
+        let task = self.contender.task(Kind::Leadership, slice::from_ref(&self.path), None);
+        Task { stands_again: true, ..task }
+    }
+}
 
-    fn try_from(semaphore: Semaphore) -> Result<Self, Failure> {
-        let Semaphore { path, permits: max, take, timeout, company, acl, command } = semaphore;
+impl Semaphore {
+    pub(crate) fn task(&self) -> Result<Task, Failure> {
+        let (take, max) = (self.take, self.permits);
         if take > max {
             let why = format!("--take {take} is more than the --permits {max} there are");
             return Err(Failure::usage(why));
         }
-        let wanted = LockSpec::Permits { path, max, take };
-        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
-        let nodes = company.with(acl);
-        let (revocable, stands_again) = (false, false);
-        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, no_wait, command })
+        let kind = Kind::Permits { max, take };
+        Ok(self.contender.task(kind, slice::from_ref(&self.path), self.timeout))
     }
 }
 
-impl TryFrom<Multilock> for Task {
-    type Error = Failure;
-
-    fn try_from(locks: Multilock) -> Result<Self, Failure> {
-        let Multilock { paths, timeout, company, acl, command } = locks;
-        let twice =
-            paths.iter().enumerate().find(|(n, path)| paths.iter().take(*n).any(|p| p == *path));
-        if let Some((_, path)) = twice {
+impl Multilock {
+    pub(crate) fn task(&self) -> Result<Task, Failure> {
+        let mut seen = HashSet::new();
+        if let Some(path) = self.paths.iter().find(|path| !seen.insert(*path)) {
             let why = format!("{path} is given twice; it would wait for itself");
             return Err(Failure::usage(why));
         }
-        let wanted = LockSpec::All(paths);
-        let (kill_after, no_wait) = (company.kill_after(), company.leftovers.no_wait);
-        let nodes = company.with(acl);
-        let (revocable, stands_again) = (false, false);
-        Ok(Self { wanted, nodes, timeout, revocable, stands_again, kill_after, no_wait, command })
+        Ok(self.contender.task(Kind::All, &self.paths, self.timeout))
+    }
+}
+
+/// A command, and the lock that it runs under.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) wanted: LockSpec,
+    pub(crate) timeout: Option<Duration>,
+    /// Whether a revocation request ends the command.
+    pub(crate) revocable: bool,
+    /// Whether a loss is followed by another acquisition.
+    pub(crate) stands_again: bool,
+    pub(crate) contender: Contender,
+}
+
+/// The locks to acquire: those of one kind at these paths, of which there are several with
+/// [`Kind::All`] only. No path occurs twice.
+#[derive(Debug)]
+pub(crate) struct LockSpec {
+    pub(crate) kind: Kind,
+    pub(crate) paths: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Mutex,
+    Read,
+    Write,
+    SemaphoreMutex,
+    /// The leadership of an election.
+    Leadership,
+    Permits {
+        max: u32,
+        take: u32,
+    },
+    /// Mutexes.
+    All,
+}
+
+impl LockSpec {
+    /// Returns the path, unless there are several.
+    pub(crate) fn only_path(&self) -> Option<&str> {
+        if self.kind == Kind::All { None } else { self.paths.first().map(String::as_str) }
+    }
+
+    pub(crate) fn is_semaphore(&self) -> bool {
+        matches!(self.kind, Kind::SemaphoreMutex | Kind::Permits { .. })
+    }
+
+    pub(crate) fn not_in_time(&self) -> String {
+        let paths = self.paths.join(", ");
+        match self.kind {
+            Kind::Mutex | Kind::Read | Kind::Write | Kind::SemaphoreMutex => {
+                format!("{paths}: the lock was not acquired in time")
+            }
+            Kind::Leadership => format!("{paths}: another client leads"),
+            Kind::Permits { take: 1, .. } => format!("{paths}: no permit was acquired in time"),
+            Kind::Permits { take, .. } => {
+                format!("{paths}: {take} permits were not acquired in time")
+            }
+            Kind::All => format!("{paths}: the locks were not acquired in time"),
+        }
     }
 }

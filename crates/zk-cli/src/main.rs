@@ -17,23 +17,18 @@ mod doctor;
 mod ensemble;
 mod export;
 mod failure;
-mod find;
-mod holders;
+mod identity;
 mod import;
-mod limit_args;
 mod lock;
 mod lock_args;
-mod majority;
 mod man;
 mod nodes;
-mod one_time_identity;
 mod output;
-mod own_entry;
 mod participants;
 mod plain;
 mod progress;
+mod reach;
 mod register;
-mod repeat;
 mod security;
 mod server;
 mod sessions;
@@ -44,10 +39,8 @@ mod text;
 mod time_arg;
 mod top;
 mod transfer;
-mod tree;
 mod txn;
 mod usage_error;
-mod verbose;
 mod verbose_log;
 mod watch;
 mod watch_notes;
@@ -55,25 +48,26 @@ mod watch_notes;
 use std::io::{Write as _, stderr};
 use std::panic;
 use std::process::{self, ExitCode};
+use std::rc::Rc;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 use serde_json::json;
-use zk_recipes::session::Config;
+use zk_recipes::session::validate_path;
 
 use self::args::{Args, Command, InSession};
 use self::connector::ServerConnector;
-use self::doctor::Door;
 use self::failure::{Failure, USAGE};
 use self::output::{Output, data_json};
 use self::plain::{Plain, Work};
-use self::sessions::Sessions;
+use self::reach::Reach;
+use self::sessions::{Context, Sessions};
 use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
     end_on_panic();
-    let args = match Args::try_parse() {
+    let args = match Args::of_command_line() {
         Ok(args) => args,
         Err(error) => {
             return match error.kind() {
@@ -111,7 +105,7 @@ fn main() -> ExitCode {
             return ExitCode::from(output.report(&failure));
         }
     };
-    let ended = runtime.block_on(run(args, output));
+    let ended = runtime.block_on(run(&args, output));
     signals::end(ended.unwrap_or_else(|failure| output.report(&failure)))
 }
 
@@ -129,82 +123,64 @@ fn end_on_panic() {
     }));
 }
 
-async fn run(args: Args, output: Output) -> Result<u8, Failure> {
+async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
     drop(tokio::spawn(child::reap_orphans()));
-    let command = match args.command {
-        Command::Server(server) => {
-            let work: Work<'_, u8> = Box::pin(server::run(server, output));
-            return work.await;
-        }
+    let work: Work<'_, u8> = match &args.command {
+        Command::Server(server) => Box::pin(server::run(server, output)),
+        Command::Doctor => Box::pin(doctor::run(args, output)),
+        Command::InSession(command) => Box::pin(run_in_session(args, command, output)),
+        Command::Digest(digest) => return digest::run(digest, &args.security, output),
+        Command::Man(man) => return man::run(man, output),
         Command::Completions { shell } => {
-            let script = completions(shell);
+            let script = completions(*shell);
             output.print_data(&script, || json!({ "script": data_json(&script) }))?;
             return Ok(0);
         }
-        Command::Man(man) => return man::run(&man, output).map(|()| 0),
-        Command::Digest(wanted) => {
-            security::refuse_empty_variables()?;
-            return digest::run(&wanted, &args.security, output).map(|()| 0);
-        }
-        Command::Doctor => None,
-        Command::InSession(command) => Some(command),
     };
+    work.await
+}
+
+async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Result<u8, Failure> {
     subtree::limit_trees(args.limits.tree_limit);
-    security::refuse_empty_variables()?;
-    let tls = args.security.tls(&args.connect)?;
-    let credentials = args.security.credentials()?;
-    let config = |connect: &str| {
-        let config = Config::new(connect)?.session_timeout(args.session_timeout);
-        let len = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let config = config.max_request_len(len(args.limits.max_request_len));
-        let config = config.max_frame_len(len(args.limits.max_frame_len));
-        let config = if args.read_only { config.allow_read_only() } else { config };
-        let config = if args.create_chroot { config.create_chroot() } else { config };
-        args.security.present(config, &credentials)
-    };
-    let Some(mut command) = command else {
-        let risk_without_tls = args.security.risk_without_tls(&credentials);
-        let session_timeout = args.session_timeout;
-        let retry = args.retry;
-        let door = Door { config: &config, tls, session_timeout, retry, risk_without_tls };
-        let work: Work<'_, u8> = Box::pin(doctor::run(&door, &args.connect, output));
-        return work.await;
-    };
-    let mut config = config(&args.connect)?;
-    config = match command.client_name() {
-        Some(name) => config.name(name),
+    let reach = Reach::of(args)?;
+    let config = match command.client_name() {
+        Some(name) => reach.config(&args.connect)?.name(name),
         // A full pipe blocks this thread, and must not end the session.
-        None => config.dedicated_thread(),
+        None => reach.config(&args.connect)?.dedicated_thread(),
     };
-    let presented = args.security.presented(&credentials);
-    let advice = args.security.advice(&credentials);
-    let has_identity = args.security.has_identity(&credentials);
-    command.check_path()?;
+    args.paths.iter().try_for_each(|path| validate_path(path))?;
     command.prepare()?;
-    let sessions = Sessions::new(config, ServerConnector::new(tls)?, &args.connect);
+    let connector = ServerConnector::new(reach.tls)?;
     args.security.notes_about_files().iter().for_each(|note| output.note(note));
     let log = args.verbose.then(|| VerboseLog::new(output));
-    let sessions = sessions.retry_for(args.retry).presenting(&presented, has_identity);
-    let sessions = sessions.verbose(log.clone());
+    let context = Rc::new(Context {
+        servers: args.connect.clone(),
+        identity: reach.identity,
+        is_in_the_clear: connector.is_in_the_clear(&args.connect),
+        output,
+        log,
+    });
+    let config = config.connector(connector);
+    let sessions = Sessions::new(config, args.retry, Rc::clone(&context));
     let work: Work<'_, u8> = match command {
-        InSession::Lock(lock) => Box::pin(lock::run(sessions, lock.into(), output)),
-        InSession::Elect(elect) => Box::pin(lock::run(sessions, elect.into(), output)),
-        InSession::Semaphore(permits) => Box::pin(lock::run(sessions, permits.try_into()?, output)),
-        InSession::Multilock(locks) => Box::pin(lock::run(sessions, locks.try_into()?, output)),
-        InSession::Register(register) => Box::pin(register::run(sessions, register, output)),
-        InSession::Plain(Plain::Discover(ref args)) if args.watch => {
-            Box::pin(discover::follow(sessions, args, output))
+        InSession::Lock(lock) => Box::pin(lock::run(sessions, lock.task())),
+        InSession::Elect(elect) => Box::pin(lock::run(sessions, elect.task())),
+        InSession::Semaphore(permits) => Box::pin(lock::run(sessions, permits.task()?)),
+        InSession::Multilock(locks) => Box::pin(lock::run(sessions, locks.task()?)),
+        InSession::Register(register) => Box::pin(register::run(sessions, register)),
+        InSession::Plain(Plain::Discover(args)) if args.watch => {
+            Box::pin(discover::follow(sessions, args))
         }
-        InSession::Watch(ref watch) => Box::pin(watch::run(sessions, watch, output)),
-        InSession::Bench(ref bench) => Box::pin(bench::run(sessions, bench, output)),
-        InSession::Top(ref top) => Box::pin(top::run(sessions, top, output)),
-        InSession::Plain(ref command) => Box::pin(plain::run(sessions, command, output)),
+        InSession::Watch(watch) => Box::pin(watch::run(sessions, watch)),
+        InSession::Bench(bench) => Box::pin(bench::run(sessions, bench)),
+        InSession::Top(top) => Box::pin(top::run(sessions, top)),
+        InSession::Plain(command) => Box::pin(plain::run(sessions, command)),
     };
     let ended = work.await;
-    if let Some(log) = log {
+    if let Some(log) = &context.log {
         log.flush();
     }
-    ended.map_err(|failure| failure.with_presented(&presented, advice))
+    ended.map_err(|failure| failure.with_presented(&context.identity))
 }
 
 /// Returns the script with which a shell completes commands and options.

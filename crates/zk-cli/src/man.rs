@@ -11,12 +11,13 @@ use crate::args::{Args, Man};
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
 
-pub(crate) fn run(man: &Man, output: Output) -> Result<(), Failure> {
+pub(crate) fn run(man: &Man, output: Output) -> Result<u8, Failure> {
     let zk = command();
     if let Some(dir) = &man.dir {
-        return std::iter::once(&zk)
-            .chain(zk.get_subcommands())
-            .try_for_each(|command| write(&page(command)?, dir, name(command)));
+        for command in std::iter::once(&zk).chain(zk.get_subcommands()) {
+            write(&page(command)?, dir, name(command))?;
+        }
+        return Ok(0);
     }
     let wanted = match &man.command {
         None => &zk,
@@ -26,7 +27,8 @@ pub(crate) fn run(man: &Man, output: Output) -> Result<(), Failure> {
         }
     };
     let page = page(wanted)?;
-    output.print_data(&page, || json!({ "page": data_json(&page) }))
+    output.print_data(&page, || json!({ "page": data_json(&page) }))?;
+    Ok(0)
 }
 
 /// Returns the definition of `zk`. Each command has the name of its page.

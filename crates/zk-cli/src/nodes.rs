@@ -12,9 +12,9 @@ use zk_recipes::session::{
 use crate::acl::NewNodeAcl;
 use crate::data::NewData;
 use crate::failure::{Failure, NO_CHROOT};
-use crate::output::{Output, data_json};
+use crate::output::data_json;
 use crate::progress::Progress;
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 use crate::subtree::{TreeSize, checked, sorted_paths};
 
 /// The `create` command.
@@ -27,7 +27,7 @@ Examples:
   zk create /app/secret 42 --acl auth::cdrwa --auth digest:alice:secret")]
 pub(crate) struct Create {
     /// The path; with --sequential, the part before the number.
-    pub(crate) path: String,
+    path: String,
     #[command(flatten)]
     pub(crate) data: NewData,
     /// The node is deleted with the session, a session timeout after this command has
@@ -36,63 +36,95 @@ pub(crate) struct Create {
     pub(crate) ephemeral: bool,
     /// The server appends a growing number.
     #[arg(long, conflicts_with = "container")]
-    pub(crate) sequential: bool,
+    sequential: bool,
     /// The server removes the node when its last child has been gone for a while.
     #[arg(long, conflicts_with = "ttl")]
-    pub(crate) container: bool,
+    container: bool,
     /// The server removes the node after so many milliseconds without a change
     /// and without children. It must have been started with TTL nodes enabled.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=0xff_ffff_ffff))]
-    pub(crate) ttl: Option<u64>,
+    ttl: Option<u64>,
     /// Create the missing parents, too.
     #[arg(long)]
-    pub(crate) parents: bool,
+    parents: bool,
 
     #[command(flatten)]
-    pub(crate) acl: NewNodeAcl,
+    acl: NewNodeAcl,
+}
+
+/// The `set` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk set /app/config '{\"a\":2}'
+  zk set /app/config '{\"a\":2}' --version 0
+  zk set /app/state ready --create
+  zk set /app/logo --file logo.png
+  zk get /app/config | zk set /app/logo -")]
+#[command(mut_arg("acl", |acl| acl.requires("create")))]
+pub(crate) struct Set {
+    /// The node.
+    path: String,
+    #[command(flatten)]
+    pub(crate) data: NewData,
+    /// Only if the data's version is this one.
+    #[arg(long, value_name = "N")]
+    version: Option<i32>,
+    /// Create the node if it does not exist. Its parent must exist.
+    #[arg(long, conflicts_with = "version")]
+    create: bool,
+    #[command(flatten)]
+    acl: NewNodeAcl,
+}
+
+/// The `delete` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk delete /app/logo
+  zk delete /app --recursive")]
+pub(crate) struct Delete {
+    /// The node.
+    path: String,
+    /// Only if the data's version is this one.
+    #[arg(long, value_name = "N")]
+    version: Option<i32>,
+    /// Everything below it too.
+    #[arg(long)]
+    recursive: bool,
 }
 
 pub(crate) async fn revoke(
     sessions: &mut Sessions,
-    client: &Client,
+    session: &Session,
     node: &str,
-    output: Output,
 ) -> Result<(), Failure> {
-    let asked = sessions.run_connected(request_revocation(client, node, output)).await;
+    let asked = sessions.run_connected(request_revocation(session, node)).await;
     asked.map_err(Failure::of_write)?
 }
 
-async fn request_revocation(client: &Client, node: &str, output: Output) -> Result<(), Failure> {
+async fn request_revocation(session: &Session, node: &str) -> Result<(), Failure> {
+    let client = &session.client;
     // The request replaces the data of the node. Only the ephemeral nodes of holders are meant for it.
     if client.exists(node).await?.is_some_and(|stat| !stat.is_ephemeral()) {
         let why = "not a holder's node, which is ephemeral; zk participants lists those of a lock";
         return Err(Failure::other(format!("{node}: {why}")));
     }
     if zk_recipes::revoke(client, node).await? {
-        done(node, "revocation requested", output)
+        session.print_done(node, "revocation requested")
     } else {
         Err(Failure::other(format!("{node}: nobody holds it, there is no such node")))
     }
 }
 
-/// Prints what was done, for a command without a result of its own: nothing but with `--json`.
-pub(crate) fn done(path: &str, what: &str, output: Output) -> Result<(), Failure> {
-    output.print([], || json!({ "path": path, "done": what }))
+pub(crate) async fn sync(session: &Session, path: &str) -> Result<(), Failure> {
+    session.retry.run(|client| client.sync(path)).await?;
+    session.print_done(path, "synced")
 }
 
-pub(crate) async fn sync(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    retry.run(|client| client.sync(path)).await?;
-    done(path, "synced", output)
-}
-
-pub(crate) async fn create(
-    client: &Client,
-    retry: &Retry,
-    create: &Create,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn create(session: &Session, create: &Create) -> Result<(), Failure> {
     if create.parents {
-        create_parents(client, &create.path, create.acl.entries()).await?;
+        create_parents(&session.client, &create.path, create.acl.entries()).await?;
     }
     let (path, data) = (create.path.as_str(), create.data.or_empty()?);
     let acl = create.acl.entries();
@@ -103,7 +135,7 @@ pub(crate) async fn create(
             None => node.create(),
         }
     };
-    let created = retry.run(create).await;
+    let created = session.retry.run(create).await;
     let hint = "create the parents first, or use --parents";
     let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
     let created = created.map_err(|error| {
@@ -115,7 +147,7 @@ pub(crate) async fn create(
         };
         failure.with_hint(ErrorCode::UNIMPLEMENTED, ttl_hint)
     })?;
-    output.print([created.path.clone()], || json!({ "path": created.path }))
+    session.output.print([created.path.clone()], || json!({ "path": created.path }))
 }
 
 fn mode(create: &Create) -> CreateMode {
@@ -137,129 +169,101 @@ async fn create_parents(client: &Client, path: &str, acl: &[Acl]) -> Result<(), 
     }
 }
 
-pub(crate) async fn get(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    let node = retry.get_data(path).await?;
+pub(crate) async fn get(session: &Session, path: &str) -> Result<(), Failure> {
+    let node = session.retry.get_data(path).await?;
     let json = || json!({ "data": node.nullable().map(data_json), "stat": stat_json(&node.stat) });
-    output.print_data(&node.data, json)
+    session.output.print_data(&node.data, json)
 }
 
-pub(crate) async fn set(
-    retry: &Retry,
-    path: &str,
-    data: &NewData,
-    version: Option<i32>,
-    output: Output,
-) -> Result<(), Failure> {
-    let data = data.required()?;
-    let set = retry.run(|client| client.set_data(path, data, version)).await;
-    let hint = "zk create, or set --create, creates it";
-    let stat = set
-        .map_err(|error| Failure::of_data(error, data.len()).with_hint(ErrorCode::NO_NODE, hint))?;
-    output.print([], || json!({ "stat": stat_json(&stat) }))
-}
-
-/// Replaces the data of a node, and creates the node if it does not exist.
-pub(crate) async fn set_or_create(
-    retry: &Retry,
-    path: &str,
-    data: &NewData,
-    acl: &NewNodeAcl,
-    output: Output,
-) -> Result<(), Failure> {
-    let data = data.required()?;
-    let set = || retry.run(|client| client.set_data(path, data, None));
-    let is = |done: &Result<_, Error>, code| {
-        done.as_ref().is_err_and(|error: &Error| error.code() == Some(code))
+/// Replaces the data of a node. With --create, it creates the node if it does not exist.
+pub(crate) async fn set(session: &Session, wanted: &Set) -> Result<(), Failure> {
+    let Set { path, version, acl, .. } = wanted;
+    let data = wanted.data.required()?;
+    let set = || session.retry.run(|client| client.set_data(path, data, *version));
+    let has_failed = |done: &Result<Stat, Error>, code| {
+        wanted.create && done.as_ref().is_err_and(|error| error.code() == Some(code))
     };
     let mut stat = set().await;
-    if is(&stat, ErrorCode::NO_NODE) {
+    if has_failed(&stat, ErrorCode::NO_NODE) {
         let create = |client: &Client| {
             client.create_with_acl(path, data, CreateMode::Persistent, acl.entries())
         };
-        let created = retry.run(create).await;
-        stat = created.map(|created| created.stat);
+        stat = session.retry.run(create).await.map(|created| created.stat);
     }
-    if is(&stat, ErrorCode::NODE_EXISTS) {
+    if has_failed(&stat, ErrorCode::NODE_EXISTS) {
         // Another client has created it meanwhile.
         stat = set().await;
     }
-    let hint = "create the parents first: zk create --parents";
+    let hint = if wanted.create {
+        "create the parents first: zk create --parents"
+    } else {
+        "zk create, or set --create, creates it"
+    };
     let stat = stat
         .map_err(|error| Failure::of_data(error, data.len()).with_hint(ErrorCode::NO_NODE, hint))?;
-    output.print([], || json!({ "stat": stat_json(&stat) }))
+    session.output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 
-pub(crate) async fn delete(
-    retry: &Retry,
-    path: &str,
-    version: Option<i32>,
-    output: Output,
-) -> Result<(), Failure> {
-    let deleted = retry.run(|client| client.delete(path, version)).await;
-    let hint = "--recursive deletes what is below, too";
-    deleted.map_err(|error| deletion_failure(error).with_hint(ErrorCode::NOT_EMPTY, hint))?;
-    print_deleted(path, 1, output)
-}
-
-fn deletion_failure(failure: impl Into<Failure>) -> Failure {
+pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<(), Failure> {
+    let Delete { path, version, .. } = wanted;
+    let mut progress = Progress::silent();
+    let ended = if wanted.recursive {
+        progress = Progress::new("deleted", None);
+        delete_all(session, path, *version, &mut progress).await
+    } else {
+        let deleted = session.retry.run(|client| client.delete(path, *version)).await;
+        let hint = "--recursive deletes what is below, too";
+        let deleted = deleted.map(|()| progress.one_more());
+        deleted.map_err(|error| Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint))
+    };
+    progress.hide();
     let hint = "servers delete neither the root nor /zookeeper and its quota and config; \
                 name the nodes below";
-    failure.into().with_hint(ErrorCode::BAD_ARGUMENTS, hint)
+    let nodes = progress.done();
+    ended
+        .map_err(|failure| failure.with_hint(ErrorCode::BAD_ARGUMENTS, hint).with_deleted(nodes))?;
+    session.output.print([], || json!({ "path": path, "done": "deleted", "nodes": nodes }))
 }
 
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
 /// meanwhile are deleted too, unless they are created faster than deleted.
-pub(crate) async fn delete_recursive(
-    client: &Client,
-    retry: &Retry,
+async fn delete_all(
+    session: &Session,
     path: &str,
     version: Option<i32>,
-    output: Output,
+    progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let mut progress = Progress::new("deleted", None);
-    let ended = async {
-        // The server checks the version before it looks for children.
-        match retry.run(|client| client.delete(path, version)).await {
-            Err(error) if error.is_not_empty() => {}
-            Ok(()) => {
-                progress.one_more();
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
+    // The server checks the version before it looks for children.
+    match session.retry.run(|client| client.delete(path, version)).await {
+        Err(error) if error.is_not_empty() => {}
+        deleted => {
+            deleted?;
+            progress.one_more();
+            return Ok(());
         }
-        delete_below(client, retry, path, &mut progress).await?;
-        delete_branch(retry, path, version, &mut progress).await
-    };
-    let ended: Result<(), Failure> = ended.await;
-    progress.hide();
-    ended.map_err(|failure| deletion_failure(failure).with_deleted(progress.done()))?;
-    print_deleted(path, progress.done(), output)
-}
-
-/// Prints the number of deleted nodes, with `--json` only.
-fn print_deleted(path: &str, nodes: usize, output: Output) -> Result<(), Failure> {
-    output.print([], || json!({ "path": path, "done": "deleted", "nodes": nodes }))
+    }
+    delete_below(session, path, progress).await?;
+    delete_branch(&session.retry, path, version, progress).await
 }
 
 /// Deletes what is below `path` now, a hundred nodes at once. The server deletes them in this order:
 /// children before their parents. Nodes with new children stay.
 async fn delete_below(
-    client: &Client,
-    retry: &Retry,
+    session: &Session,
     path: &str,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let (mut paths, _) = sorted_paths(client, retry, path).await?;
+    let (mut paths, _) = sorted_paths(session, path, &|_| false).await?;
     paths.reverse();
     paths.pop();
     for chunk in paths.chunks(NODES_AT_ONCE) {
-        let asked: Vec<_> = chunk.iter().map(|path| client.delete(path, None)).collect();
+        let asked: Vec<_> = chunk.iter().map(|path| session.client.delete(path, None)).collect();
         let mut failed: Option<Error> = None;
         // All of these deletes are under way. Those after a failed one are applied as well.
         for (path, asked) in chunk.iter().zip(asked) {
             let deleted = match asked.await {
                 Err(error) if error.code().is_none() && failed.is_none() => {
-                    delete_again(retry, path, error.outcome()).await
+                    delete_again(&session.retry, path, error.outcome()).await
                 }
                 deleted => deleted,
             };
@@ -270,9 +274,7 @@ async fn delete_below(
                 Err(error) => failed = Some(first_or_unknown(failed, error)),
             }
         }
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        failed.map_or(Ok(()), Err)?;
     }
     Ok(())
 }
@@ -341,16 +343,13 @@ pub(crate) async fn delete_branch(
 /// Lists in a row without a node deleted, of which each level of the tree takes one.
 const LISTED_IN_VAIN_MAX: usize = 2_000;
 
-pub(crate) async fn exists(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    let stat = retry.exists(path).await?;
-    output.print(
+pub(crate) async fn exists(session: &Session, path: &str) -> Result<(), Failure> {
+    let stat = session.retry.exists(path).await?;
+    session.output.print(
         [stat.is_some().to_string()],
         || json!({ "exists": stat.is_some(), "stat": stat.as_ref().map(stat_json) }),
     )?;
-    match stat {
-        Some(_) => Ok(()),
-        None => Err(missing(path)),
-    }
+    stat.map(drop).ok_or_else(|| missing(path))
 }
 
 fn missing(path: &str) -> Failure {
@@ -360,18 +359,16 @@ fn missing(path: &str) -> Failure {
     }
 }
 
-pub(crate) async fn ls(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    let children = checked(retry.get_children(path).await?)?.names;
+pub(crate) async fn ls(session: &Session, path: &str) -> Result<(), Failure> {
+    let children = checked(session.retry.get_children(path).await?)?.names;
     let mut names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
     names.sort_unstable();
-    output.print(names.iter().cloned(), || names.iter().map(|name| json!(name)).collect())
+    session.output.print_each(&names, String::clone, |name| json!(name))
 }
 
-pub(crate) async fn stat(retry: &Retry, path: &str, output: Output) -> Result<(), Failure> {
-    let Some(stat) = retry.exists(path).await? else {
-        return Err(missing(path));
-    };
-    output.print(stat_lines(&stat), || stat_json(&stat))
+pub(crate) async fn stat(session: &Session, path: &str) -> Result<(), Failure> {
+    let stat = session.retry.exists(path).await?.ok_or_else(|| missing(path))?;
+    session.output.print(stat_lines(&stat), || stat_json(&stat))
 }
 
 fn stat_lines(stat: &Stat) -> Vec<String> {

@@ -31,6 +31,16 @@ impl Output {
         self.print_text(lines, || json().to_string())
     }
 
+    /// Prints a line for each item, or a list of JSON values.
+    pub(crate) fn print_each<T>(
+        self,
+        items: &[T],
+        line: impl FnMut(&T) -> String,
+        json: impl FnMut(&T) -> Value,
+    ) -> Result<(), Failure> {
+        self.print(items.iter().map(line), || items.iter().map(json).collect())
+    }
+
     /// Prints a result: the lines, or the text, which is JSON without line breaks.
     pub(crate) fn print_text(
         self,

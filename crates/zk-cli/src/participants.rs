@@ -1,19 +1,57 @@
-//! `zk participants`: the holder of a lock and its waiters.
+//! The holder of a lock and its waiters: `zk participants`, and what a command that waits says about them.
 
+use std::collections::HashSet;
+use std::future::pending;
 use std::io::{IsTerminal, stdout};
 use std::mem::replace;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::{
-    Client, Retry,
-    path::{child, file_name},
-};
+use tokio::time::{Instant, sleep, timeout};
+use zk_recipes::session::path::{child, file_name};
+use zk_recipes::session::{Client, SessionId};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
 use crate::failure::Failure;
+use crate::lock_args::LockSpec;
 use crate::output::{Output, data_json, fitted};
+use crate::sessions::{Session, Sessions, clock, wall_clock};
 use crate::text::{data_text, printable};
+
+/// The `participants` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk participants /locks/report
+  zk participants /licences --semaphore --table")]
+pub(crate) struct Participants {
+    /// The path of the lock.
+    path: String,
+    /// List the permits of a semaphore, or of a lock with --no-reentrant.
+    ///
+    /// Each permit is one line. The last lines may be permits that the first waiter
+    /// waits for: the state is "waits" in the table and in JSON. Elsewhere a line on
+    /// standard error tells their number.
+    #[arg(long)]
+    semaphore: bool,
+    /// Print the table, even if the output is no terminal.
+    #[arg(long)]
+    table: bool,
+}
+
+pub(crate) async fn run(
+    sessions: &mut Sessions,
+    session: &Session,
+    wanted: &Participants,
+) -> Result<(), Failure> {
+    let listing = list(&session.client, &wanted.path, wanted.semaphore);
+    let listed = sessions.run_connected(listing).await??;
+    if listed.is_empty() {
+        print_why_empty(session, &wanted.path, wanted.semaphore).await?;
+    }
+    print(&listed, wanted, session.output)
+}
 
 /// A contender, and its part in the lock.
 pub(crate) struct Listed {
@@ -99,11 +137,10 @@ async fn contenders(client: &Client, path: &str) -> Result<Vec<Participant>, Loc
 }
 
 /// Prints on standard error why there may be no participants, if it is not that the lock is free.
-pub(crate) async fn print_why_empty(
-    retry: &Retry,
+async fn print_why_empty(
+    Session { retry, output, .. }: &Session,
     path: &str,
     is_semaphore: bool,
-    output: Output,
 ) -> Result<(), Failure> {
     let nobody = "nobody holds a lock there, or waits for one";
     let names = match retry.get_children(path).await {
@@ -127,23 +164,18 @@ pub(crate) async fn print_why_empty(
     Ok(())
 }
 
-/// Prints a table on a terminal or if `is_table`, otherwise a line for each participant.
-pub(crate) fn print(
-    participants: &[Listed],
-    is_semaphore: bool,
-    is_table: bool,
-    output: Output,
-) -> Result<(), Failure> {
-    let has_states = is_table || output.is_json() || stdout().is_terminal();
+/// Prints a table on a terminal or if `wanted`, otherwise a line for each participant.
+fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Result<(), Failure> {
+    let has_states = wanted.table || output.is_json() || stdout().is_terminal();
     let lines = if has_states {
-        table(participants, now(), usize::MAX)
+        table(participants, wall_clock(), usize::MAX)
     } else {
         participants.iter().map(line).collect()
     };
     output.print(lines, || participants.iter().map(to_json).collect())?;
     let waiting = participants.iter().filter(|participant| participant.role == Role::Waits).count();
     // The lines have no room for it. In the queue of another lock, only the first ones hold it.
-    if is_semaphore && waiting > 0 && !has_states {
+    if wanted.semaphore && waiting > 0 && !has_states {
         output.note(&format!(
             "{waiting} of these permits are not held: the first waiter waits for them"
         ));
@@ -158,6 +190,7 @@ fn line(Listed { participant, .. }: &Listed) -> String {
 fn to_json(Listed { participant, role }: &Listed) -> Value {
     let info = participant.info();
     let info = info.as_ref();
+    let created = participant.created.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "path": participant.path,
         "state": role.name(),
@@ -169,7 +202,7 @@ fn to_json(Listed { participant, role }: &Listed) -> Value {
         "sequence": participant.sequence,
         "session": participant.session_id.to_string(),
         "token": participant.czxid.0,
-        "created_ms": u64::try_from(since_epoch(participant.created).as_millis()).ok(),
+        "created_ms": u64::try_from(created.as_millis()).ok(),
     })
 }
 
@@ -217,7 +250,7 @@ fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [St
 }
 
 pub(crate) fn age(participant: &Participant) -> Duration {
-    now().duration_since(participant.created).unwrap_or_default()
+    wall_clock().duration_since(participant.created).unwrap_or_default()
 }
 
 /// Returns the words that tell who a contender is: its name, host and process, or its data.
@@ -245,15 +278,100 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-fn since_epoch(time: SystemTime) -> Duration {
-    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+/// Returns the holders as text, as far as they can be read in a short time; empty if there are none.
+pub(crate) async fn holders(client: &Client, wanted: &LockSpec) -> String {
+    let deadline = clock() + READ_LIMIT;
+    let mut known = Vec::new();
+    for path in &wanted.paths {
+        let Some(of_path) = of_path(client, path, wanted.is_semaphore(), deadline).await else {
+            break;
+        };
+        let is_one = wanted.only_path().is_some();
+        known.extend(
+            of_path
+                .into_iter()
+                .map(|holder| if is_one { holder } else { format!("{path} by {holder}") }),
+        );
+    }
+    let more = known.len().saturating_sub(SHOWN_MAX);
+    known.truncate(SHOWN_MAX);
+    match (known.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!("; held: {}", known.join(", ")),
+        (false, more) => format!("; held: {}, and {more} more", known.join(", ")),
+    }
 }
 
-/// The time of this machine, which differs from that of the ensemble by as much as their clocks.
-#[allow(clippy::disallowed_methods, reason = "ages are shown to people, and decide nothing")]
-fn now() -> SystemTime {
-    SystemTime::now()
+/// Returns the holders of one lock, or `None` if they cannot be read before the deadline, or if the
+/// queue is long.
+async fn of_path(
+    client: &Client,
+    path: &str,
+    is_semaphore: bool,
+    deadline: Instant,
+) -> Option<Vec<String>> {
+    let queue = if is_semaphore { child(path, "locks") } else { path.to_owned() };
+    let queued = timeout(deadline - clock(), client.exists(&queue)).await.ok()?.ok()?;
+    if queued.is_some_and(|queue| usize::try_from(queue.num_children).unwrap_or(0) > QUEUE_MAX) {
+        return None;
+    }
+    let listing = list(client, path, is_semaphore);
+    let listed = timeout(deadline - clock(), listing).await.ok()?.ok()?;
+    // The node of this command may not be deleted yet.
+    let others =
+        listed.iter().filter(|contender| contender.participant.session_id != client.session_id());
+    let holders = others.filter(|contender| contender.role == Role::Holds);
+    let described = holders.map(|holder| {
+        let (who, session) = (who(&holder.participant.data), holder.participant.session_id);
+        if session == SessionId::NONE {
+            let node = printable(&holder.participant.path);
+            return format!(
+                "by no session: {node} is persistent and stays until zk delete removes it"
+            );
+        }
+        let since = span(age(&holder.participant));
+        format!("{who} (session {session}, queued {since} ago)")
+    });
+    Some(described.collect())
 }
+
+/// The longest time for reading the holders after a failed wait. The failure must not wait for
+/// servers that do not answer.
+const READ_LIMIT: Duration = Duration::from_millis(500);
+/// The longest queue that is read for its holders. All waiters of a queue may give up at once, and each
+/// one reads all nodes.
+const QUEUE_MAX: usize = 50;
+/// Number of holders in a message. A semaphore may have thousands.
+const SHOWN_MAX: usize = 3;
+
+/// Prints the holder of the lock from time to time, until the lock is acquired.
+pub(crate) async fn print_waiting(session: &Session, wanted: &LockSpec) {
+    let (client, log) = (&session.client, &session.context.log);
+    let begun = clock();
+    let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
+    // Several locks are acquired one after the other. The one that blocks is not known here.
+    let (Some(log), Some(path)) = (log, wanted.only_path()) else { return pending().await };
+    loop {
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+        let Ok(listed) = list(client, path, is_semaphore).await else { continue };
+        let Some(first) = listed.first() else { continue };
+        let who = who(&first.participant.data);
+        // A contender of a semaphore has a node for each of its permits.
+        let sessions: HashSet<_> =
+            listed.iter().map(|listed| listed.participant.session_id).collect();
+        let count = if is_semaphore { sessions.len() } else { listed.len() };
+        let waited = span(clock() - begun);
+        let own = first.participant.session_id == client.session_id();
+        // After a gap of the connection, or an election, the session must be proven to be alive.
+        let who = if own { "its own lease is not proven yet; it".to_owned() } else { who };
+        log.print(format!("waiting for {path} since {waited}: {who} is first of {count}"));
+    }
+}
+
+/// Shorter waits print nothing.
+const FIRST_PAUSE: Duration = Duration::from_secs(3);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -3,26 +3,21 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use clap::Subcommand;
+use clap::{Args as ClapArgs, Subcommand};
 use tokio::time::Instant;
-use zk_recipes::session::{Acl, Client, PathError, Retry, validate_path};
 
-use crate::acl::{self, NewNodeAcl};
+use crate::acl::{self, SetAcl};
 use crate::barrier::{self, BarrierArgs};
 use crate::counter::{self, Counter};
-use crate::data::NewData;
 use crate::discover::{self, Discover};
 use crate::ensemble::{self, Reconfig};
 use crate::export::{self, Export};
 use crate::failure::Failure;
-use crate::find::{self, Ephemerals, Find};
 use crate::import::{self, Import};
-use crate::nodes::{self, Create};
-use crate::output::Output;
-use crate::participants;
-use crate::sessions::Sessions;
-use crate::subtree;
-use crate::tree::{self, Tree};
+use crate::nodes::{self, Create, Delete, Set};
+use crate::participants::{self, Participants};
+use crate::sessions::{Session, Sessions};
+use crate::subtree::{self, Ephemerals, Find, Tree};
 use crate::txn::{self, Txn};
 
 /// A command that needs one session at a time, and may be repeated in another one.
@@ -56,24 +51,7 @@ Example:
     /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
     /// path of a lock that nobody uses. A line on standard error tells it, as it does if the path is not
     /// one of a lock.
-    #[command(after_help = "\
-Examples:
-  zk participants /locks/report
-  zk participants /licences --semaphore --table")]
-    Participants {
-        /// The path of the lock.
-        path: String,
-        /// List the permits of a semaphore, or of a lock with --no-reentrant.
-        ///
-        /// Each permit is one line. The last lines may be permits that the first waiter
-        /// waits for: the state is "waits" in the table and in JSON. Elsewhere a line on
-        /// standard error tells their number.
-        #[arg(long)]
-        semaphore: bool,
-        /// Print the table, even if the output is no terminal.
-        #[arg(long)]
-        table: bool,
-    },
+    Participants(Participants),
 
     /// Create a node and print its path.
     Create(Create),
@@ -84,50 +62,13 @@ Examples:
   zk get /app/config
   zk get /app/config --json
   zk get /app/logo > logo.png")]
-    Get {
-        /// The node.
-        path: String,
-    },
+    Get(Node),
 
     /// Replace a node's data, from the command line, standard input or a file.
-    #[command(after_help = "\
-Examples:
-  zk set /app/config '{\"a\":2}'
-  zk set /app/config '{\"a\":2}' --version 0
-  zk set /app/state ready --create
-  zk set /app/logo --file logo.png
-  zk get /app/config | zk set /app/logo -")]
-    #[command(mut_arg("acl", |acl| acl.requires("create")))]
-    Set {
-        /// The node.
-        path: String,
-        #[command(flatten)]
-        data: NewData,
-        /// Only if the data's version is this one.
-        #[arg(long, value_name = "N")]
-        version: Option<i32>,
-        /// Create the node if it does not exist. Its parent must exist.
-        #[arg(long, conflicts_with = "version")]
-        create: bool,
-        #[command(flatten)]
-        acl: NewNodeAcl,
-    },
+    Set(Set),
 
     /// Delete a node.
-    #[command(after_help = "\
-Examples:
-  zk delete /app/logo
-  zk delete /app --recursive")]
-    Delete {
-        /// The node.
-        path: String,
-        /// Only if the data's version is this one.
-        #[arg(long, value_name = "N")]
-        version: Option<i32>,
-        /// Everything below it too.
-        #[arg(long)]
-        recursive: bool,
-    },
+    Delete(Delete),
 
     /// Apply several operations in one transaction.
     Txn(Txn),
@@ -136,10 +77,7 @@ Examples:
     #[command(after_help = "\
 Example:
   zk exists /app/config")]
-    Exists {
-        /// The node.
-        path: String,
-    },
+    Exists(Node),
 
     /// List the names of a node's children, sorted.
     #[command(after_help = "\
@@ -167,10 +105,7 @@ Examples:
     #[command(after_help = "\
 Example:
   zk count /app")]
-    Count {
-        /// The node.
-        path: String,
-    },
+    Count(Node),
 
     /// Print a counter, or add to it.
     ///
@@ -245,10 +180,7 @@ Example:
     #[command(after_help = "\
 Example:
   zk stat /app/config")]
-    Stat {
-        /// The node.
-        path: String,
-    },
+    Stat(Node),
 
     /// Print a node's access control list, one SCHEME:ID:PERMS a line.
     ///
@@ -256,32 +188,10 @@ Example:
     #[command(after_help = "\
 Example:
   zk getacl /app/config")]
-    Getacl {
-        /// The node.
-        path: String,
-    },
+    Getacl(Node),
 
     /// Replace the access control list of a node, or of a node and all below it.
-    #[command(after_help = "\
-Examples:
-  zk setacl /app/config world:anyone:r ip:127.0.0.1:cdrwa
-  zk setacl /app world:anyone:cdrwa --recursive")]
-    Setacl {
-        /// The node.
-        path: String,
-        /// Permissions of one user, such as sasl:alice:cdrwa; see zk create --help. For a user with a
-        /// password, zk digest prints the entry without the permissions.
-        #[arg(required = true, value_name = "SCHEME:ID:PERMS", value_parser = acl::entry)]
-        acl: Vec<Acl>,
-        /// Only if the list's version (aversion) is this one.
-        #[arg(long, value_name = "N", conflicts_with = "recursive")]
-        version: Option<i32>,
-        /// Also for all nodes below it, from the leaves up.
-        ///
-        /// /zookeeper is left out, if the node is / without a chroot.
-        #[arg(long, short = 'R')]
-        recursive: bool,
-    },
+    Setacl(SetAcl),
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
     ///
@@ -294,48 +204,23 @@ Example:
     Whoami,
 }
 
+/// The argument of a command that has no other one.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Node {
+    /// The node.
+    path: String,
+}
+
 impl Plain {
-    /// As [`Command::prepare`](crate::args::Command::prepare).
-    pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
+    /// As [`InSession::prepare`](crate::args::InSession::prepare).
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
         match self {
-            Self::Txn(txn) => txn.read(),
+            Self::Discover(discover) => Ok(discover.path().map(drop)?),
+            Self::Txn(txn) => txn.operations().map(drop),
             Self::Reconfig(change) => change.check(),
-            Self::Set { data, .. } => data.required().map(drop),
+            Self::Set(set) => set.data.required().map(drop),
             Self::Create(create) => create.data.or_empty().map(drop),
             _ => Ok(()),
-        }
-    }
-
-    /// Checks the paths before any request is sent.
-    pub(crate) fn check_path(&self) -> Result<(), PathError> {
-        match self {
-            Self::Revoke { node: path }
-            | Self::Participants { path, .. }
-            | Self::Get { path }
-            | Self::Set { path, .. }
-            | Self::Delete { path, .. }
-            | Self::Exists { path }
-            | Self::Ls { path, .. }
-            | Self::Count { path }
-            | Self::Counter(Counter { path, .. })
-            | Self::Barrier(BarrierArgs { path, .. })
-            | Self::Sync { path }
-            | Self::Export(Export { path, .. })
-            | Self::Import(Import { path, .. })
-            | Self::Stat { path }
-            | Self::Getacl { path }
-            | Self::Setacl { path, .. }
-            | Self::Tree(Tree { path, .. })
-            | Self::Find(Find { path, .. })
-            | Self::Ephemerals(Ephemerals { path, .. }) => validate_path(path),
-            Self::Discover(discover) => discover.path().map(drop),
-            // The appended number may be the whole name.
-            Self::Create(Create { path, sequential: true, .. }) => {
-                validate_path(&format!("{path}0"))
-            }
-            Self::Create(Create { path, .. }) => validate_path(path),
-            // The operations are checked as they are read.
-            Self::Txn(_) | Self::Reconfig(_) | Self::Whoami | Self::Config => Ok(()),
         }
     }
 }
@@ -346,34 +231,27 @@ pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 
 
 /// Runs the command, and repeats it in another session if its session has ended and nothing was
 /// applied.
-pub(crate) async fn run(
-    mut sessions: Sessions,
-    command: &Plain,
-    output: Output,
-) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, command: &Plain) -> Result<u8, Failure> {
     let deadline = match command {
         Plain::Barrier(args) => args.deadline(),
         _ => None,
     };
     loop {
-        let client = sessions.open(deadline).await?;
-        let result = {
-            let retry = Sessions::retry(&client);
-            operate(&mut sessions, &client, &retry, command, deadline, output).await
-        };
+        let session = sessions.open(deadline).await?;
+        let result = operate(&mut sessions, &session, command, deadline).await;
         match &result {
             // The session is left to expire, and the ephemeral node with it.
             Ok(()) if matches!(command, Plain::Create(create) if create.ephemeral) => {
-                drop(client.detach());
+                drop(session.client.detach());
             }
             Err(failure) if failure.starts_over() => {
                 sessions.count_answers();
                 if sessions.may_go_on() {
                     continue;
                 }
-                client.close().await;
+                session.client.close().await;
             }
-            _ => client.close().await,
+            _ => session.client.close().await,
         }
         return result.map(|()| 0);
     }
@@ -381,77 +259,40 @@ pub(crate) async fn run(
 
 fn operate<'a>(
     sessions: &'a mut Sessions,
-    client: &'a Client,
-    retry: &'a Retry,
+    session: &'a Session,
     command: &'a Plain,
     deadline: Option<Instant>,
-    output: Output,
 ) -> Work<'a, ()> {
     match command {
-        Plain::Participants { path, semaphore, table } => Box::pin(async move {
-            let listed = sessions.run_connected(participants::list(client, path, *semaphore));
-            let listed = listed.await??;
-            if listed.is_empty() {
-                participants::print_why_empty(retry, path, *semaphore, output).await?;
-            }
-            participants::print(&listed, *semaphore, *table, output)
-        }),
-        Plain::Revoke { node } => Box::pin(nodes::revoke(sessions, client, node, output)),
-        Plain::Create(create) => Box::pin(nodes::create(client, retry, create, output)),
-        Plain::Get { path } => Box::pin(nodes::get(retry, path, output)),
-        Plain::Set { path, data, acl, create: true, .. } => {
-            Box::pin(nodes::set_or_create(retry, path, data, acl, output))
-        }
-        Plain::Set { path, data, version, create: false, .. } => {
-            Box::pin(nodes::set(retry, path, data, *version, output))
-        }
-        Plain::Delete { path, version, recursive: false } => {
-            Box::pin(nodes::delete(retry, path, *version, output))
-        }
-        Plain::Delete { path, version, recursive: true } => {
-            Box::pin(nodes::delete_recursive(client, retry, path, *version, output))
-        }
-        Plain::Exists { path } => Box::pin(nodes::exists(retry, path, output)),
-        Plain::Ls { path, recursive: false } => Box::pin(nodes::ls(retry, path, output)),
-        Plain::Ls { path, recursive: true } => {
-            Box::pin(subtree::ls(client, retry, path, sessions.presented(), output))
-        }
-        Plain::Tree(tree) => Box::pin(tree::run(client, retry, tree, sessions.presented(), output)),
-        Plain::Find(find) => {
-            Box::pin(find::find(client, retry, find, sessions.presented(), output))
-        }
-        Plain::Ephemerals(wanted) => {
-            Box::pin(find::ephemerals(client, retry, wanted, sessions.presented(), output))
-        }
-        Plain::Count { path } => {
-            Box::pin(subtree::count(client, retry, path, sessions.presented(), output))
-        }
-        Plain::Counter(args) => Box::pin(counter::run(sessions, client, retry, args, output)),
-        Plain::Barrier(args) => Box::pin(barrier::run(sessions, client, args, deadline, output)),
-        Plain::Discover(args) => Box::pin(discover::list(client, retry, args, output)),
+        Plain::Discover(args) => Box::pin(discover::list(session, args)),
+        Plain::Revoke { node } => Box::pin(nodes::revoke(sessions, session, node)),
+        Plain::Participants(wanted) => Box::pin(participants::run(sessions, session, wanted)),
+        Plain::Create(create) => Box::pin(nodes::create(session, create)),
+        Plain::Get(node) => Box::pin(nodes::get(session, &node.path)),
+        Plain::Set(set) => Box::pin(nodes::set(session, set)),
+        Plain::Delete(delete) => Box::pin(nodes::delete(session, delete)),
+        Plain::Txn(txn) => Box::pin(txn::run(session, txn)),
+        Plain::Exists(node) => Box::pin(nodes::exists(session, &node.path)),
+        Plain::Ls { path, recursive: false } => Box::pin(nodes::ls(session, path)),
+        Plain::Ls { path, recursive: true } => Box::pin(subtree::ls(session, path)),
+        Plain::Tree(tree) => Box::pin(subtree::tree(session, tree)),
+        Plain::Find(find) => Box::pin(subtree::find(session, find)),
+        Plain::Ephemerals(wanted) => Box::pin(subtree::ephemerals(session, wanted)),
+        Plain::Count(node) => Box::pin(subtree::count(session, &node.path)),
+        Plain::Counter(counter) => Box::pin(counter::run(sessions, session, counter)),
+        Plain::Barrier(args) => Box::pin(barrier::run(sessions, session, args, deadline)),
         Plain::Export(wanted) => {
-            let work = export::run(client, retry, wanted, sessions.servers(), output);
-            Box::pin(async { work.await.map_err(Failure::of_stream) })
+            Box::pin(async { export::run(session, wanted).await.map_err(Failure::of_stream) })
         }
         Plain::Import(wanted) => {
-            let is_in_the_clear = sessions.is_in_the_clear();
-            let has_identity = sessions.has_identity();
-            let work = import::run(client, wanted, has_identity, is_in_the_clear, output);
-            Box::pin(async { work.await.map_err(Failure::of_stream) })
+            Box::pin(async { import::run(session, wanted).await.map_err(Failure::of_stream) })
         }
-        Plain::Sync { path } => Box::pin(nodes::sync(retry, path, output)),
-        Plain::Config => Box::pin(ensemble::config(retry, output)),
-        Plain::Reconfig(change) => Box::pin(ensemble::reconfig(client, change, output)),
-        Plain::Txn(txn) => Box::pin(txn::run(retry, txn, output)),
-        Plain::Stat { path } => Box::pin(nodes::stat(retry, path, output)),
-        Plain::Getacl { path } => Box::pin(acl::get(retry, path, output)),
-        Plain::Setacl { path, acl, version, recursive: false } => {
-            Box::pin(acl::set(retry, path, acl, *version, output))
-        }
-        Plain::Setacl { path, acl, recursive: true, .. } => {
-            let servers = sessions.servers();
-            Box::pin(acl::set_recursive(client, retry, path, acl, servers, output))
-        }
-        Plain::Whoami => Box::pin(acl::who_am_i(retry, output)),
+        Plain::Sync { path } => Box::pin(nodes::sync(session, path)),
+        Plain::Config => Box::pin(ensemble::config(session)),
+        Plain::Reconfig(change) => Box::pin(ensemble::reconfig(session, change)),
+        Plain::Stat(node) => Box::pin(nodes::stat(session, &node.path)),
+        Plain::Getacl(node) => Box::pin(acl::get(session, &node.path)),
+        Plain::Setacl(wanted) => Box::pin(acl::set(session, wanted)),
+        Plain::Whoami => Box::pin(acl::who_am_i(session)),
     }
 }

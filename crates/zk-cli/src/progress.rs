@@ -2,7 +2,11 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::sessions::clock;
 
 /// The number of nodes so far.
 pub(crate) struct Progress {
@@ -49,18 +53,18 @@ pub(crate) struct ProgressLine {
 
 impl ProgressLine {
     pub(crate) fn new() -> Self {
-        let due = stderr().is_terminal().then(|| now() + SHOWN_EVERY);
+        let due = stderr().is_terminal().then(|| clock() + SHOWN_EVERY);
         Self { due, is_shown: false }
     }
 
     fn is_due(&self) -> bool {
-        self.due.is_some_and(|due| due <= now())
+        self.due.is_some_and(|due| due <= clock())
     }
 
     /// Writes the line on a terminal.
     pub(crate) fn show(&mut self, text: impl Display) {
         if let Some(due) = &mut self.due {
-            *due = now() + SHOWN_EVERY;
+            *due = clock() + SHOWN_EVERY;
             self.is_shown = true;
             drop(write!(stderr(), "\r{text}\u{1b}[K"));
         }
@@ -82,8 +86,3 @@ impl Drop for ProgressLine {
 
 /// Interval between two states of the line. Shorter work shows none.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
-
-#[allow(clippy::disallowed_methods, reason = "the progress that people watch")]
-fn now() -> Instant {
-    Instant::now()
-}

@@ -12,13 +12,13 @@ use zk_coordination::{NodeState, PersistentNode};
 use zk_recipes::session::Zxid;
 
 use crate::acl::NewNodeAcl;
-use crate::child::{Child, End};
+use crate::child::Child;
 use crate::data::NewData;
 use crate::failure::Failure;
 use crate::lock_args::Leftovers;
 use crate::output::Output;
-use crate::sessions::{Sessions, clock};
-use crate::signals::{Signals, number};
+use crate::sessions::{Context, Sessions, clock};
+use crate::signals::Signals;
 use crate::state_file::StateFile;
 use crate::time_arg::seconds;
 
@@ -51,7 +51,7 @@ Example:
   zk register /services/web/$(hostname) 10.0.0.7:8080 -- ./serve.sh")]
 pub(crate) struct Register {
     /// The path of the node.
-    pub(crate) path: String,
+    path: String,
 
     #[command(flatten)]
     pub(crate) data: NewData,
@@ -75,11 +75,8 @@ pub(crate) struct Register {
     command: Vec<OsString>,
 }
 
-pub(crate) async fn run(
-    mut sessions: Sessions,
-    register: Register,
-    output: Output,
-) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u8, Failure> {
+    let output = sessions.context().output;
     let mut state = match &register.state_file {
         Some(path) => StateFile::open(path, output)?,
         None => None,
@@ -88,18 +85,14 @@ pub(crate) async fn run(
     sessions.keep_trying();
     let mut signals = Signals::new()?;
     let deadline = register.timeout.map(|limit| clock() + limit);
-    let opened = tokio::select! {
-        opened = sessions.open_manager(deadline) => opened,
-        signal = signals.next() => return Err(Failure::interrupted(number(signal))),
-    };
-    let manager = opened?;
+    let manager = signals.unless_interrupted(sessions.open_manager(deadline)).await??;
     let builder = PersistentNode::builder(&manager, &register.path);
     let builder = builder.data(register.data.or_empty()?).acl(register.acl.entries());
     let previous = state.as_ref().and_then(StateFile::session);
     let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;
-    let presented = sessions.presented();
-    let ended = keep(&node, &register, &mut state, deadline, &mut signals, presented, output).await;
+    let context = sessions.context();
+    let ended = keep(&node, register, &mut state, deadline, &mut signals, context).await;
     let session_timeout = manager.client().session_timeout();
     tokio::select! {
         // The server deletes the node after this time anyway.
@@ -123,19 +116,16 @@ async fn keep(
     file: &mut Option<StateFile>,
     deadline: Option<Instant>,
     signals: &mut Signals,
-    presented: &str,
-    output: Output,
+    Context { identity, output, .. }: &Context,
 ) -> Result<u8, Failure> {
+    let output = *output;
     let mut states = node.subscribe();
-    tokio::select! {
-        created = created(&mut states, &register.path, deadline, output) => created?,
-        signal = signals.next() => return Err(Failure::interrupted(number(signal))),
-    }
+    let created = created(&mut states, &register.path, deadline, output);
+    signals.unless_interrupted(created).await??;
     let mut creation = creation(&states.borrow_and_update());
     store_session(file, &states.borrow());
     let environment = [("ZK_NODE", register.path.as_str())];
-    let no_wait = register.leftovers.no_wait;
-    let end = if no_wait { End::FirstProcess } else { End::AllProcesses(output) };
+    let end = register.leftovers.end(output);
     let mut child = Child::spawn(&register.command, environment, Stdio::inherit(), end)?;
     let mut stopped = None;
     loop {
@@ -152,7 +142,7 @@ async fn keep(
                 let state = states.borrow_and_update().clone();
                 if let NodeState::Stopped { error } = &state {
                     let failure = || Failure::not_kept(&register.path, error);
-                    output.note(&failure().with_presented(presented, "").to_string());
+                    output.note(&failure().with_presented(identity).to_string());
                     // The cause is printed already.
                     let end = format!("{}: the command ended without its node", register.path);
                     stopped = Some(failure().with_message(end));

@@ -9,8 +9,9 @@ use clap::Args as ClapArgs;
 use zk_recipes::session::{Config, ConnectString, DigestMd5, Host, Transport};
 use zk_tls::{Tls, TlsBuilder};
 
-use crate::data::all_of;
+use crate::data::{read_file, unreadable};
 use crate::failure::Failure;
+use crate::identity::Identity;
 
 /// The options for secured ensembles.
 #[derive(Debug, Default, ClapArgs)]
@@ -107,22 +108,12 @@ impl Security {
         match &self.sasl {
             Some(user) => Ok(config.sasl(self.digest_md5(user)?)),
             None if self.sasl_password_file.is_some() => {
-                Err(usage("--sasl-password-file needs --sasl USER"))
+                Err(Failure::usage("--sasl-password-file needs --sasl USER"))
             }
             None if std::env::var_os(SASL_PASSWORD).is_some() => {
-                Err(usage(&format!("{SASL_PASSWORD} needs --sasl USER")))
+                Err(Failure::usage(format!("{SASL_PASSWORD} needs --sasl USER")))
             }
             None => Ok(config),
-        }
-    }
-
-    /// Returns the risk of a connection without TLS. DIGEST-MD5 sends no password, and protects
-    /// nothing after the authentication.
-    pub(crate) fn risk_without_tls(&self, credentials: &[Credential]) -> Option<&'static str> {
-        match (credentials, &self.sasl) {
-            ([_, ..], _) => Some("passwords cross the network in the clear"),
-            ([], Some(_)) => Some("SASL does not protect the requests from changes on the way"),
-            ([], None) => None,
         }
     }
 
@@ -135,7 +126,7 @@ impl Security {
         let parsed = connect.parse::<ConnectString>();
         let is_plain = |host: &Host| host.transport() == Transport::Tcp;
         if parsed.is_ok_and(|servers| servers.hosts().iter().all(is_plain)) {
-            return Err(usage("--cacert has no effect if all servers have tcp://"));
+            return Err(Failure::usage("--cacert has no effect if all servers have tcp://"));
         }
         for file in [&self.cacert, &self.crl, &self.cert, &self.key].into_iter().flatten() {
             check(file)?;
@@ -145,7 +136,7 @@ impl Security {
             (Some(cert), key) => {
                 tls = tls.client_certificate_files(cert, key.as_ref().unwrap_or(cert));
             }
-            (None, Some(_)) => return Err(usage("--key needs --cert FILE")),
+            (None, Some(_)) => return Err(Failure::usage("--key needs --cert FILE")),
             (None, None) => {}
         }
         if let Some(crl) = &self.crl {
@@ -167,13 +158,13 @@ impl Security {
             ("tls://", connect.contains("tls://")),
         ];
         match wanted.into_iter().find(|(_, is_wanted)| *is_wanted) {
-            Some((what, _)) => Err(usage(&format!("{what} needs --cacert FILE"))),
+            Some((what, _)) => Err(Failure::usage(format!("{what} needs --cacert FILE"))),
             None => Ok(None),
         }
     }
 
-    /// Says what the servers were shown, for the message that they denied a request.
-    pub(crate) fn presented(&self, credentials: &[Credential]) -> String {
+    /// Says what the servers were shown.
+    fn presented(&self, credentials: &[Credential]) -> String {
         let known = credentials.iter().map(|Credential { scheme, secret }| {
             // Other schemes may have a secret before the colon.
             match secret.0.split(':').next() {
@@ -208,30 +199,32 @@ impl Security {
         .collect()
     }
 
-    pub(crate) fn has_identity(&self, credentials: &[Credential]) -> bool {
-        !credentials.is_empty() || self.sasl.is_some() || self.cert.is_some()
-    }
-
-    /// Returns the advice for a request that the servers deny to the presented identities.
-    pub(crate) fn advice(&self, credentials: &[Credential]) -> &'static str {
-        if !self.has_identity(credentials) {
-            return "";
-        }
-        if credentials.iter().any(|credential| credential.scheme == "digest") {
+    /// Returns what the servers are shown. DIGEST-MD5 sends no password, and protects nothing after the
+    /// authentication.
+    pub(crate) fn identity(&self, credentials: &[Credential]) -> Identity {
+        let is_any = !credentials.is_empty() || self.sasl.is_some() || self.cert.is_some();
+        let is_digest = |credential: &Credential| credential.scheme == "digest";
+        let advice = if credentials.iter().any(is_digest) {
             "; servers do not check the password of a digest, a wrong one is another identity"
-        } else {
+        } else if is_any {
             "; zk whoami shows who that is"
-        }
+        } else {
+            ""
+        };
+        let risk_without_tls = match (credentials, &self.sasl) {
+            ([_, ..], _) => Some("passwords cross the network in the clear"),
+            ([], Some(_)) => Some("SASL does not protect the requests from changes on the way"),
+            ([], None) => None,
+        };
+        Identity { is_any, presented: self.presented(credentials), advice, risk_without_tls }
     }
 
     /// Returns all credentials. The file may be a pipe, which can be read only once.
     pub(crate) fn credentials(&self) -> Result<Vec<Credential>, Failure> {
         let lines = match &self.auth_file {
             Some(file) => {
-                let opened = fs::File::open(file).map_err(|error| unreadable(file, &error))?;
-                let read = all_of(opened, &file.display().to_string())?;
                 let not_text = |_| Failure::other(format!("{}: not UTF-8", file.display()));
-                String::from_utf8(read).map_err(not_text)?
+                String::from_utf8(read_file(file)?).map_err(not_text)?
             }
             None => String::new(),
         };
@@ -239,13 +232,14 @@ impl Security {
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let of_file = lines.map(|(at, line)| {
             let file = self.auth_file.as_deref().unwrap_or_else(|| Path::new("")).display();
-            credential(line).map_err(|reason| usage(&format!("{file}:{}: {reason}", at + 1)))
+            credential(line)
+                .map_err(|reason| Failure::usage(format!("{file}:{}: {reason}", at + 1)))
         });
         // A shell removes the newline at the end of a secret, and an orchestrator does not. It would be
         // another identity.
         let of_options =
             self.auth.iter().map(|text| credential(text.0.trim_end_matches(['\r', '\n'])));
-        let of_options = of_options.map(|parsed| parsed.map_err(usage));
+        let of_options = of_options.map(|parsed| parsed.map_err(Failure::usage));
         of_options.chain(of_file).collect()
     }
 
@@ -275,7 +269,7 @@ impl Security {
 
     fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
         if user.is_empty() {
-            return Err(usage("--sasl needs the name of a user"));
+            return Err(Failure::usage("--sasl needs the name of a user"));
         }
         if let Some(file) = self.sasl_password_file.clone() {
             check(&file)?;
@@ -284,13 +278,15 @@ impl Security {
         }
         match std::env::var(SASL_PASSWORD) {
             Ok(password) if password.trim_end().is_empty() => {
-                Err(usage(&format!("the password in {SASL_PASSWORD} is empty")))
+                Err(Failure::usage(format!("the password in {SASL_PASSWORD} is empty")))
             }
             Ok(password) => Ok(DigestMd5::new(user, password)),
-            Err(VarError::NotUnicode(_)) => Err(usage(&format!("{SASL_PASSWORD} is not UTF-8"))),
+            Err(VarError::NotUnicode(_)) => {
+                Err(Failure::usage(format!("{SASL_PASSWORD} is not UTF-8")))
+            }
             Err(VarError::NotPresent) => {
                 let needs = format!("--sasl needs {SASL_PASSWORD} or --sasl-password-file FILE");
-                Err(usage(&(needs + &self.kept_back())))
+                Err(Failure::usage(needs + &self.kept_back()))
             }
         }
     }
@@ -311,7 +307,7 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 
 /// A mistyped name is reported with the file, and at once.
 fn check(file: &Path) -> Result<(), Failure> {
-    let found = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
+    let found = fs::metadata(file).map_err(|error| unreadable(file.display(), &error))?;
     if found.is_file() {
         Ok(())
     } else {
@@ -336,20 +332,14 @@ fn password_in(file: &Path) -> io::Result<Vec<u8>> {
     Err(about(io::ErrorKind::InvalidData, &reason))
 }
 
-fn unreadable(file: &Path, error: &io::Error) -> Failure {
-    Failure::other(format!("cannot read {}: {error}", file.display()))
-}
-
-fn usage(message: &str) -> Failure {
-    Failure::usage(message.to_owned())
-}
-
 /// Refuses a variable that is set and empty. A script sets one when it failed to read a secret, or
 /// when it means to leave the variable out.
 pub(crate) fn refuse_empty_variables() -> Result<(), Failure> {
     let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
     match VARIABLES.into_iter().find(is_empty) {
-        Some(name) => Err(usage(&format!("the environment variable {name} is empty; unset it"))),
+        Some(name) => {
+            Err(Failure::usage(format!("the environment variable {name} is empty; unset it")))
+        }
         None => Ok(()),
     }
 }
@@ -417,10 +407,10 @@ mod tests {
         assert!(!format!("{security:?}").contains("sesame"), "{security:?}");
         let credentials = security.credentials().unwrap();
         assert!(!format!("{credentials:?}").contains("sesame"), "{credentials:?}");
-        let text = security.presented(&credentials);
-        assert_eq!(text, "presented: digest as alice, token");
-        assert!(security.advice(&credentials).contains("servers do not check"));
-        assert_eq!(Security::default().advice(&[]), "");
+        let identity = security.identity(&credentials);
+        assert_eq!(identity.presented, "presented: digest as alice, token");
+        assert!(identity.advice.contains("servers do not check"));
+        assert_eq!(Security::default().identity(&[]).advice, "");
         for wrong in ["sesame", ":sesame", "digest:sesame"] {
             let failure = presenting(&[wrong]).credentials().unwrap_err();
             assert!(!format!("{failure:?}").contains("sesame"), "{failure:?}");

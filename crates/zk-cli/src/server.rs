@@ -1,7 +1,7 @@
 //! `zk server`: the in-memory server of `zk-testing`, for development only.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,6 +10,7 @@ use zk_testing::{Settings, TestServer, Version};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::sessions::wall_clock;
 use crate::signals::Signals;
 use crate::time_arg::seconds;
 
@@ -59,7 +60,7 @@ pub(crate) struct Server {
     pub(crate) container_check: Duration,
 }
 
-pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(server: &Server, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let settings = Settings::new()
         .version(server.version)
@@ -79,9 +80,8 @@ pub(crate) async fn run(server: Server, output: Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
-#[allow(clippy::disallowed_methods, reason = "the times that nodes get are those of the day")]
 fn wall_clock_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -62,6 +62,17 @@ impl Signals {
         signal
     }
 
+    /// Does `work`, which a signal interrupts.
+    pub(crate) async fn unless_interrupted<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => Ok(done),
+            signal = self.next() => Err(Failure::interrupted(number(signal))),
+        }
+    }
+
     /// Waits for a signal that is meant to end the command.
     pub(crate) async fn next_ending(&mut self) {
         while !ENDING.contains(&self.next().await) {}

@@ -47,9 +47,8 @@ impl StateFile {
             }
             Err((_, error)) => return unusable(&io::Error::from(error).to_string()),
         };
-        let stored = match Content::read(&file) {
-            Ok(Content::Empty) => None,
-            Ok(Content::Session(session)) => Some(session),
+        let stored = match read(&file) {
+            Ok(Content::Session(session)) => session,
             Ok(Content::Damaged) => {
                 note(path, "no session of zk register", output);
                 None
@@ -109,32 +108,27 @@ fn note(path: &Path, why: &str, output: Output) {
 }
 
 enum Content {
-    Empty,
-    Session(SessionId),
+    /// The session; `None` if the file is empty.
+    Session(Option<SessionId>),
     /// A record after a crash, cut short or with zeros. The next record replaces all of it.
     Damaged,
     /// Data of another program, which must not be lost.
     Foreign,
 }
 
-impl Content {
-    fn read(file: &File) -> io::Result<Self> {
-        let mut bytes = [0; RECORD_LEN + 1];
-        let len = file.read_at(&mut bytes, 0)?;
-        Ok(Self::of(&bytes[..len]))
-    }
-
-    fn of(bytes: &[u8]) -> Self {
-        // Part of a record would parse, too, as the id of another session.
-        let session = std::str::from_utf8(bytes).ok().and_then(|text| text.trim_end().parse().ok());
-        let is_of_record = |byte: &u8| matches!(byte, 0 | b'x' | b'\n') || byte.is_ascii_hexdigit();
-        match session {
-            _ if bytes.is_empty() => Self::Empty,
-            Some(session) if record(session).as_bytes() == bytes => Self::Session(session),
-            _ if bytes.len() <= RECORD_LEN && bytes.iter().all(is_of_record) => Self::Damaged,
-            _ => Self::Foreign,
-        }
-    }
+fn read(file: &File) -> io::Result<Content> {
+    let mut bytes = [0; RECORD_LEN + 1];
+    let len = file.read_at(&mut bytes, 0)?;
+    let bytes = &bytes[..len];
+    // Part of a record would parse, too, as the id of another session.
+    let session = std::str::from_utf8(bytes).ok().and_then(|text| text.trim_end().parse().ok());
+    let is_of_record = |byte: &u8| matches!(byte, 0 | b'x' | b'\n') || byte.is_ascii_hexdigit();
+    Ok(match session {
+        _ if bytes.is_empty() => Content::Session(None),
+        Some(id) if record(id).as_bytes() == bytes => Content::Session(session),
+        _ if len <= RECORD_LEN && bytes.iter().all(is_of_record) => Content::Damaged,
+        _ => Content::Foreign,
+    })
 }
 
 /// Returns the content of the file. All sessions have the same length.

@@ -1,74 +1,64 @@
-//! Commands on a node and all below it: `zk ls --recursive` and `zk count`.
+//! Commands on a node and all below it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use serde_json::json;
-use zk_recipes::session::{Children, Client, ConnectString, ErrorCode, Retry, path};
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+use zk_recipes::session::path::file_name;
+use zk_recipes::session::{Children, Client, ConnectString, ErrorCode, SessionId, path};
 
-use crate::at_once::{AtOnce, or_again};
+use crate::at_once::{AtOnce, or_again, read_each};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::sessions::Session;
 
 /// Prints the paths of a node and of all nodes below it, each before those below it.
-pub(crate) async fn ls(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let (paths, hidden) = sorted_paths(client, retry, root).await?;
-    print_hidden(&hidden, presented, output);
-    let lines = paths.iter().cloned();
-    output.print(lines, || paths.iter().map(|path| json!(path)).collect())
+pub(crate) async fn ls(session: &Session, root: &str) -> Result<(), Failure> {
+    let paths = visible_paths(session, root).await?;
+    session.output.print_each(&paths, String::clone, |path| json!(path))
 }
 
 /// The nodes whose children this client may not list.
 #[derive(Default)]
-pub(crate) struct Hidden {
-    nodes: usize,
-    first: String,
-}
+pub(crate) struct Hidden(Vec<String>);
 
 impl Hidden {
     pub(crate) fn is_empty(&self) -> bool {
-        self.nodes == 0
-    }
-
-    fn add(&mut self, path: &str) {
-        if self.is_empty() {
-            path.clone_into(&mut self.first);
-        }
-        self.nodes += 1;
+        self.0.is_empty()
     }
 }
 
 impl fmt::Display for Hidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, first } = self;
+        let (nodes, first) = (self.0.len(), self.0.first().map_or("", String::as_str));
         write!(f, "no permission to list the children of {nodes} of the nodes, such as {first}")
     }
 }
 
-/// Lists a node and all nodes below it, each before those below it. Returns also the nodes whose
-/// children this client may not list.
-pub(crate) async fn sorted_paths(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-) -> Result<(Vec<String>, Hidden), Failure> {
-    sorted_paths_without(client, retry, root, &|_| false).await
+/// Lists a node and all nodes below it, each before those below it. Prints how many nodes hide their
+/// children from this client.
+pub(crate) async fn visible_paths(session: &Session, root: &str) -> Result<Vec<String>, Failure> {
+    let (paths, hidden) = sorted_paths(session, root, &|_| false).await?;
+    print_hidden(session, &hidden);
+    Ok(paths)
 }
 
-/// Lists nodes like [`sorted_paths`], without those that `leaves_out` accepts, and all below them.
-pub(crate) async fn sorted_paths_without(
-    client: &Client,
-    retry: &Retry,
+/// Lists a node and all nodes below it, each before those below it, without those that `leaves_out`
+/// accepts, and all below them. Returns also the nodes whose children this client may not list.
+pub(crate) async fn sorted_paths(
+    session: &Session,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
 ) -> Result<(Vec<String>, Hidden), Failure> {
-    let (mut paths, hidden) = paths(client, retry, root, leaves_out).await?;
+    let mut paths = vec![root.to_owned()];
+    let hidden = walk(session, root, &mut |node, children| {
+        let below = children.names.names().map(|name| path::child(node, &name));
+        let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
+        paths.extend_from_slice(&below);
+        below
+    })
+    .await?;
     // By component: `/a/b` comes before `/a-b`.
     paths.sort_unstable_by(|one, other| one.split('/').cmp(other.split('/')));
     Ok((paths, hidden))
@@ -82,48 +72,22 @@ pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -
 }
 
 /// Prints how many nodes hide their children from this client, and its credentials in words.
-pub(crate) fn print_hidden(hidden: &Hidden, presented: &str, output: Output) {
+pub(crate) fn print_hidden(session: &Session, hidden: &Hidden) {
     if !hidden.is_empty() {
-        output.note(&format!("{hidden} ({presented})"));
+        session.output.note(&format!("{hidden} ({})", session.context.identity.presented));
     }
 }
 
-pub(crate) async fn count(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    presented: &str,
-    output: Output,
-) -> Result<(), Failure> {
-    let number = match retry.run(|client| client.all_children_number(root)).await {
+pub(crate) async fn count(session: &Session, root: &str) -> Result<(), Failure> {
+    let number = match session.retry.run(|client| client.all_children_number(root)).await {
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            let (paths, hidden) = paths(client, retry, root, &|_| false).await?;
-            print_hidden(&hidden, presented, output);
-            paths.len() - 1
+            visible_paths(session, root).await?.len() - 1
         }
         Err(error) => return Err(error.into()),
     };
-    output.print([number.to_string()], || json!({ "descendants": number }))
-}
-
-/// Lists a node and all nodes below it, level by level; see [`walk`].
-async fn paths(
-    client: &Client,
-    retry: &Retry,
-    root: &str,
-    leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, Hidden), Failure> {
-    let mut found = vec![root.to_owned()];
-    let hidden = walk(client, retry, root, &mut |node, children| {
-        let below = children.names.names().map(|name| path::child(node, &name));
-        let below: Vec<String> = below.filter(|path| !leaves_out(path)).collect();
-        found.extend_from_slice(&below);
-        below
-    })
-    .await?;
-    Ok((found, hidden))
+    session.output.print([number.to_string()], || json!({ "descendants": number }))
 }
 
 /// Lists the children of `root`, which must exist, and of all nodes that `visit` returns, level by
@@ -133,8 +97,7 @@ async fn paths(
 /// The servers choose what there is: a server that gives every node one more child must not fill the
 /// memory.
 pub(crate) async fn walk(
-    client: &Client,
-    retry: &Retry,
+    Session { client, retry, .. }: &Session,
     root: &str,
     visit: &mut dyn FnMut(&str, Children) -> Vec<String>,
 ) -> Result<Hidden, Failure> {
@@ -152,7 +115,7 @@ pub(crate) async fn walk(
             for (node, asked) in chunk.iter().zip(asked) {
                 match or_again(asked, || retry.get_children(node)).await {
                     Err(error) if error.is_no_node() => {}
-                    Err(error) if error.is_no_auth() => hidden.add(node),
+                    Err(error) if error.is_no_auth() => hidden.0.push(node.clone()),
                     listed => {
                         let children = checked(listed?)?;
                         at_once.answered(children.names.names().map(|name| name.len()).sum());
@@ -240,3 +203,243 @@ const MIB: usize = 1024 * 1024;
 
 /// Levels of a tree. Real ones have less than a hundred, and drawing one takes a stack frame for each.
 const LEVELS_MAX: usize = 1_000;
+
+/// The `find` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk find /app --name 'conf*'
+  zk find /app --contains localhost
+  zk find / --name '*lock-*'")]
+pub(crate) struct Find {
+    /// The node below which to search; it is searched, too.
+    #[arg(default_value = "/")]
+    path: String,
+
+    /// Only nodes with this name; * stands for any characters, ? for one.
+    #[arg(long, value_name = "PATTERN")]
+    name: Option<String>,
+
+    /// Only nodes whose data contains this text.
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+
+    /// End each path with a byte 0 and not with a newline, for `xargs -0`.
+    #[arg(long, short = '0', conflicts_with = "json")]
+    nul: bool,
+}
+
+/// The `ephemerals` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  zk ephemerals
+  zk ephemerals /app --session 0x10000a1b2c3d4e5")]
+pub(crate) struct Ephemerals {
+    /// The node below which to search.
+    #[arg(default_value = "/")]
+    path: String,
+
+    /// Only the nodes of this session.
+    #[arg(long, value_name = "ID", value_parser = session_id)]
+    session: Option<SessionId>,
+}
+
+pub(crate) async fn find(session: &Session, find: &Find) -> Result<(), Failure> {
+    let mut paths = visible_paths(session, &find.path).await?;
+    if let Some(pattern) = &find.name {
+        paths.retain(|path| matches(file_name(path), pattern));
+    }
+    if let Some(text) = &find.contains {
+        let mut found = Vec::new();
+        read_each(session, &paths, Client::get_data, &mut |path, node| {
+            let contains = memmem(&node.data, text.as_bytes());
+            found.extend(contains.then(|| path.to_owned()));
+        })
+        .await?;
+        paths = found;
+    }
+    if find.nul {
+        return session.output.print_nul(&paths);
+    }
+    session.output.print_each(&paths, String::clone, |path| json!(path))
+}
+
+/// Prints the ephemeral nodes of all sessions, with the session of each.
+pub(crate) async fn ephemerals(session: &Session, wanted: &Ephemerals) -> Result<(), Failure> {
+    let paths = visible_paths(session, &wanted.path).await?;
+    let mut found = Vec::new();
+    read_each(session, &paths, Client::exists, &mut |path, stat| {
+        let owner = stat.map_or(SessionId::NONE, |stat| stat.ephemeral_owner);
+        if owner != SessionId::NONE && wanted.session.is_none_or(|wanted| wanted == owner) {
+            found.push((owner.to_string(), path.to_owned()));
+        }
+    })
+    .await?;
+    let line = |(owner, path): &(String, String)| format!("{owner}\t{path}");
+    session.output.print_each(
+        &found,
+        line,
+        |(owner, path)| json!({ "session": owner, "path": path }),
+    )
+}
+
+/// Returns true if a name matches a pattern, in which * stands for any characters, and ? for one.
+fn matches(name: &str, pattern: &str) -> bool {
+    let (name, pattern): (Vec<char>, Vec<char>) =
+        (name.chars().collect(), pattern.chars().collect());
+    let (mut at, mut of) = (0, 0);
+    // The last star, and where in the name the rest of the pattern was tried.
+    let mut star: Option<(usize, usize)> = None;
+    while at < name.len() {
+        match (pattern.get(of), star) {
+            (Some('*'), _) => {
+                star = Some((of, at));
+                of += 1;
+            }
+            (Some(wanted), _) if *wanted == '?' || *wanted == name[at] => {
+                at += 1;
+                of += 1;
+            }
+            (_, Some((star_of, tried))) => {
+                star = Some((star_of, tried + 1));
+                (at, of) = (tried + 1, star_of + 1);
+            }
+            _ => return false,
+        }
+    }
+    pattern[of..].iter().all(|left| *left == '*')
+}
+
+fn memmem(data: &[u8], text: &[u8]) -> bool {
+    text.is_empty() || data.windows(text.len()).any(|window| window == text)
+}
+
+/// Parses a session id in hexadecimal, as all commands print it.
+fn session_id(text: &str) -> Result<SessionId, String> {
+    text.parse()
+        .map_err(|_| "write a session id in hexadecimal, such as 0x10000a1b2c3d4e5".to_owned())
+}
+
+/// The `tree` command.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A node whose children are not shown has their number in parentheses.
+
+Examples:
+  zk tree /app
+  zk tree / --depth 2")]
+pub(crate) struct Tree {
+    /// The node.
+    #[arg(default_value = "/")]
+    path: String,
+
+    /// Show at most so many levels below the node.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = DEPTH_MAX,
+        value_parser = clap::value_parser!(u32).range(..=i64::from(DEPTH_MAX))
+    )]
+    depth: u32,
+}
+
+/// Levels that are shown at most. The drawing is recursive, and a deeper tree could exhaust the
+/// stack.
+const DEPTH_MAX: u32 = 500;
+
+/// A node of the drawing.
+#[derive(Default)]
+struct Branch {
+    children: BTreeMap<String, Self>,
+    /// The number of children, if they are too deep for the drawing.
+    hidden: Option<usize>,
+}
+
+pub(crate) async fn tree(session: &Session, tree: &Tree) -> Result<(), Failure> {
+    let mut root = Branch::default();
+    let depth_max = usize::try_from(tree.depth).unwrap_or(usize::MAX);
+    let hidden = walk(session, &tree.path, &mut |node, children| {
+        let below = names_below(&tree.path, node);
+        let depth = below.len();
+        let branch = below
+            .iter()
+            .fold(&mut root, |branch, name| branch.children.entry((*name).to_owned()).or_default());
+        let children = children.names;
+        if depth >= depth_max {
+            branch.hidden = Some(children.names().count()).filter(|count| *count > 0);
+            return Vec::new();
+        }
+        let names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
+        let paths = names.iter().map(|name| path::child(node, name)).collect();
+        branch.children.extend(names.into_iter().map(|name| (name, Branch::default())));
+        paths
+    })
+    .await?;
+    print_hidden(session, &hidden);
+    let mut lines = vec![root.line(&tree.path)];
+    root.draw("", &mut lines);
+    session.output.print(lines, || root.to_json(&tree.path))
+}
+
+/// Returns the names that lead from `root` to a node at or below it.
+fn names_below<'a>(root: &str, node: &'a str) -> Vec<&'a str> {
+    let below = node.strip_prefix(root.trim_end_matches('/')).unwrap_or(node);
+    below.split('/').filter(|name| !name.is_empty()).collect()
+}
+
+impl Branch {
+    fn line(&self, name: &str) -> String {
+        let hidden = self.hidden.map(|count| format!(" ({count})")).unwrap_or_default();
+        format!("{name}{hidden}")
+    }
+
+    fn draw(&self, indent: &str, lines: &mut Vec<String>) {
+        for (at, (name, child)) in self.children.iter().enumerate() {
+            let is_last = at + 1 == self.children.len();
+            let (knee, below) =
+                if is_last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            lines.push(format!("{indent}{knee}{}", child.line(name)));
+            child.draw(&format!("{indent}{below}"), lines);
+        }
+    }
+
+    fn to_json(&self, name: &str) -> Value {
+        let children: Vec<Value> =
+            self.children.iter().map(|(name, child)| child.to_json(name)).collect();
+        json!({ "name": name, "children": children, "hidden_children": self.hidden })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (name, pattern) in [
+            ("config", "config"),
+            ("config", "*"),
+            ("config", "c*g"),
+            ("config", "*on*"),
+            ("config", "c?nfi?"),
+            ("aab", "*ab"),
+            ("ä", "?"),
+            ("", "*"),
+        ] {
+            assert!(matches(name, pattern), "{name} {pattern}");
+        }
+        for (name, pattern) in
+            [("config", "conf"), ("config", "onfig"), ("config", "c*x"), ("a", "??"), ("", "?")]
+        {
+            assert!(!matches(name, pattern), "{name} {pattern}");
+        }
+    }
+
+    #[test]
+    fn session_id_is_read_as_printed() {
+        assert_eq!(session_id("0xff"), Ok(SessionId(255)));
+        assert_eq!(session_id("ffffffffffffffff"), Ok(SessionId(-1)));
+        assert!(session_id("soon").is_err());
+    }
+}

@@ -2,15 +2,16 @@
 
 use std::io::stdin;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
-use serde_json::{Value, json};
-use zk_recipes::session::{Client, CreateMode, MultiOutcome, Retry, validate_path};
+use serde_json::json;
+use zk_recipes::session::{Client, CreateMode, MultiOutcome, validate_path};
 
 use crate::acl::NewNodeAcl;
 use crate::data::all_of;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::sessions::Session;
 
 /// The `txn` command.
 #[derive(Debug, ClapArgs)]
@@ -34,17 +35,27 @@ pub(crate) struct Txn {
     #[arg(value_name = "OPERATION")]
     operations: Vec<TxnOperation>,
 
+    /// The operations of standard input, which can be read only once.
+    #[arg(skip)]
+    read: OnceLock<Vec<TxnOperation>>,
+
     #[command(flatten)]
     acl: NewNodeAcl,
 }
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum TxnOperation {
-    Create { path: String, data: String },
-    Set { path: String, data: String },
-    Delete { path: String },
-    Check { path: String, version: Option<i32> },
+pub(crate) struct TxnOperation {
+    path: String,
+    verb: Verb,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verb {
+    Create { data: String },
+    Set { data: String },
+    Delete,
+    Check { version: Option<i32> },
 }
 
 impl FromStr for TxnOperation {
@@ -57,61 +68,66 @@ impl FromStr for TxnOperation {
             return Err("write create, set, delete or check, and a path".to_owned());
         }
         validate_path(path).map_err(|error| error.to_string())?;
-        let (path, data) = (path.to_owned(), data.to_owned());
-        match (verb, data.as_str()) {
-            ("create", _) => Ok(Self::Create { path, data }),
-            ("set", _) => Ok(Self::Set { path, data }),
-            ("delete", "") => Ok(Self::Delete { path }),
-            ("check", "") => Ok(Self::Check { path, version: None }),
-            (_, version) if verb == "check" => {
+        let verb = match (verb, data) {
+            ("create", _) => Verb::Create { data: data.to_owned() },
+            ("set", _) => Verb::Set { data: data.to_owned() },
+            ("delete", "") => Verb::Delete,
+            ("check", "") => Verb::Check { version: None },
+            ("check", version) => {
                 let version = version.parse();
                 let version = version.map_err(|_| "write a version, such as check /a 3")?;
-                Ok(Self::Check { path, version: Some(version) })
+                Verb::Check { version: Some(version) }
             }
-            _ => Err("delete has a path only".to_owned()),
-        }
+            _ => return Err("delete has a path only".to_owned()),
+        };
+        Ok(Self { path: path.to_owned(), verb })
     }
 }
 
 impl Txn {
-    /// Reads the operations from standard input, if the command line has none.
-    pub(crate) fn read(&mut self) -> Result<(), Failure> {
+    /// Returns the operations, read from standard input if the command line has none.
+    pub(crate) fn operations(&self) -> Result<&[TxnOperation], Failure> {
         if !self.operations.is_empty() {
-            return Ok(());
+            return Ok(&self.operations);
         }
-        let text = all_of(stdin().lock(), "standard input")?;
-        let text = String::from_utf8(text)
-            .map_err(|_| Failure::usage("standard input is not UTF-8".to_owned()))?;
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let operation = line.parse::<TxnOperation>();
-            self.operations
-                .push(operation.map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))?);
+        if let Some(read) = self.read.get() {
+            return Ok(read);
         }
-        if self.operations.is_empty() {
+        let text = String::from_utf8(all_of(stdin().lock(), "standard input")?)
+            .map_err(|_| Failure::usage("standard input is not UTF-8"))?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let parse = |(at, line): (usize, &str)| {
+            line.parse().map_err(|why| Failure::usage(format!("line {}: {why}", at + 1)))
+        };
+        let read: Vec<_> = lines.map(parse).collect::<Result<_, _>>()?;
+        if read.is_empty() {
             return Err(Failure::usage(
-                "there are no operations, neither as arguments nor on standard input; see --help"
-                    .to_owned(),
+                "there are no operations, neither as arguments nor on standard input; see --help",
             ));
         }
-        Ok(())
+        Ok(self.read.get_or_init(|| read))
     }
 }
 
-pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<(), Failure> {
+    let operations = txn.operations()?;
     let send = |client: &Client| {
         let multi =
-            txn.operations.iter().fold(client.multi(), |multi, operation| match operation {
-                TxnOperation::Create { path, data } => {
-                    let mode = CreateMode::Persistent;
-                    multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
-                }
-                TxnOperation::Set { path, data } => multi.set_data(path, data.as_bytes(), None),
-                TxnOperation::Delete { path } => multi.delete(path, None),
-                TxnOperation::Check { path, version } => multi.check(path, *version),
-            });
+            operations.iter().fold(
+                client.multi(),
+                |multi, TxnOperation { path, verb }| match verb {
+                    Verb::Create { data } => {
+                        let mode = CreateMode::Persistent;
+                        multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
+                    }
+                    Verb::Set { data } => multi.set_data(path, data.as_bytes(), None),
+                    Verb::Delete => multi.delete(path, None),
+                    Verb::Check { version } => multi.check(path, *version),
+                },
+            );
         multi.send()
     };
-    let outcomes = retry.run(send).await?;
+    let outcomes = session.retry.run(send).await?;
     let done = |(operation, outcome): (&TxnOperation, &MultiOutcome)| {
         let verb = match outcome {
             MultiOutcome::Created { .. } => "created",
@@ -119,24 +135,11 @@ pub(crate) async fn run(retry: &Retry, txn: &Txn, output: Output) -> Result<(), 
             MultiOutcome::Deleted => "deleted",
             _ => "checked",
         };
-        (verb, operation.path().to_owned())
+        (verb, operation.path.clone())
     };
-    let done: Vec<(&str, String)> = txn.operations.iter().zip(&outcomes).map(done).collect();
-    let lines = done.iter().map(|(verb, path)| format!("{verb} {path}"));
-    output.print(lines, || {
-        done.iter().map(|(verb, path)| json!({ "done": verb, "path": path })).collect::<Value>()
-    })
-}
-
-impl TxnOperation {
-    fn path(&self) -> &str {
-        match self {
-            Self::Create { path, .. }
-            | Self::Set { path, .. }
-            | Self::Delete { path }
-            | Self::Check { path, .. } => path,
-        }
-    }
+    let done: Vec<(&str, String)> = operations.iter().zip(&outcomes).map(done).collect();
+    let line = |(verb, path): &(&str, String)| format!("{verb} {path}");
+    session.output.print_each(&done, line, |(verb, path)| json!({ "done": verb, "path": path }))
 }
 
 #[cfg(test)]
@@ -145,15 +148,14 @@ mod tests {
 
     #[test]
     fn operations_are_read_or_refused() {
-        let path = || "/a".to_owned();
-        let set = TxnOperation::Set { path: path(), data: " two  words ".to_owned() };
-        assert_eq!("set /a  two  words ".parse(), Ok(set));
-        let create = TxnOperation::Create { path: path(), data: String::new() };
-        assert_eq!("create /a".parse(), Ok(create));
-        assert_eq!("delete /a".parse(), Ok(TxnOperation::Delete { path: path() }));
-        assert_eq!("check /a".parse(), Ok(TxnOperation::Check { path: path(), version: None }));
-        let check = TxnOperation::Check { path: path(), version: Some(3) };
-        assert_eq!("check /a 3".parse(), Ok(check));
+        let read = |text: &str, verb| {
+            assert_eq!(text.parse(), Ok(TxnOperation { path: "/a".to_owned(), verb }), "{text}");
+        };
+        read("set /a  two  words ", Verb::Set { data: " two  words ".to_owned() });
+        read("create /a", Verb::Create { data: String::new() });
+        read("delete /a", Verb::Delete);
+        read("check /a", Verb::Check { version: None });
+        read("check /a 3", Verb::Check { version: Some(3) });
         for wrong in ["", "delete", "delete a", "delete /a 3", "check /a x", "move /a /b"] {
             assert!(wrong.parse::<TxnOperation>().is_err(), "{wrong}");
         }

@@ -1,11 +1,13 @@
 //! Lines on standard error about the sessions of a command that watches.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 
 use nix::sys::signal::Signal;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::sessions::{Session, Sessions};
 use crate::signals::number;
 
 /// Tells when a command watches, when its session is lost, and when it watches in the next one.
@@ -27,6 +29,33 @@ impl<'a> WatchNotes<'a> {
         Self { path, output, state: Cell::new(State::NotBegun) }
     }
 
+    /// Does `work` in one session after the other, until it fails for another reason than the end of its
+    /// session.
+    pub(crate) async fn follow(
+        &self,
+        sessions: &mut Sessions,
+        mut work: impl AsyncFnMut(&Session) -> Result<Infallible, Failure>,
+    ) -> Failure {
+        sessions.keep_trying();
+        loop {
+            let ended = match sessions.open(None).await {
+                Ok(session) => work(&session).await,
+                Err(failure) => return failure,
+            };
+            let Err(failure) = ended;
+            if !failure.starts_over() {
+                return failure;
+            }
+            self.lost();
+        }
+    }
+
+    /// Returns the session for requests. Once the command watches, it waits for the ensemble without a
+    /// limit.
+    pub(crate) fn session(&self, session: &Session) -> Session {
+        if self.has_begun() { session.endless() } else { session.clone() }
+    }
+
     pub(crate) fn begin(&self) {
         let path = self.path;
         match self.state.replace(State::Watching) {
@@ -36,7 +65,7 @@ impl<'a> WatchNotes<'a> {
     }
 
     /// Tells that the session has ended, once for each that had watches.
-    pub(crate) fn lost(&self) {
+    fn lost(&self) {
         if self.state.get() == State::Watching {
             self.state.set(State::Lost);
             self.output
@@ -44,7 +73,7 @@ impl<'a> WatchNotes<'a> {
         }
     }
 
-    pub(crate) fn has_begun(&self) -> bool {
+    fn has_begun(&self) -> bool {
         self.state.get() != State::NotBegun
     }
 

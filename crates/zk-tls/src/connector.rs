@@ -145,15 +145,15 @@ impl<C: Connector> Connector for Tls<C> {
     }
 
     fn abandon(&self, stream: &Self::Stream) {
-        self.inner.abandon(stream.inner());
+        self.inner.abandon(stream.get_ref());
     }
 
     fn local_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        self.inner.local_address(stream.inner())
+        self.inner.local_address(stream.get_ref())
     }
 
     fn peer_address(&self, stream: &Self::Stream) -> Option<IpAddr> {
-        self.inner.peer_address(stream.inner())
+        self.inner.peer_address(stream.get_ref())
     }
 }
 
@@ -199,11 +199,13 @@ enum Either<S> {
 }
 
 impl<S> TlsStream<S> {
-    fn plain(stream: S) -> Self {
+    /// Returns a stream without TLS, of the same type as those with it.
+    pub fn plain(stream: S) -> Self {
         Self { stream: Either::Plain(stream), identity: Identity::new(false) }
     }
 
-    fn inner(&self) -> &S {
+    /// Returns the stream below TLS, or the plain one.
+    pub fn get_ref(&self) -> &S {
         match &self.stream {
             Either::Plain(stream) => stream,
             Either::Tls(stream) => stream.get_ref().0,
@@ -269,6 +271,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsStream<S> {
             Either::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         };
         written.map(|result| self.explained(result))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = match &mut self.stream {
+            Either::Plain(stream) => return Pin::new(stream).poll_write_vectored(cx, slices),
+            Either::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        };
+        written.map(|result| self.explained(result))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        matches!(&self.stream, Either::Plain(stream) if stream.is_write_vectored())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,9 +7,10 @@ use tokio::time::timeout;
 use zk_recipes::session::{Host, TlsFailure};
 use zk_tls::TlsBuilder;
 
+use super::CONNECT_LIMIT;
 use super::finding::{Finding, Level, Report};
-use super::{CONNECT_LIMIT, wall_clock};
 use crate::failure::Failure;
+use crate::sessions::wall_clock;
 use crate::text::data_text;
 
 /// Reports the expiry of this client's own certificate. A server that refuses it does not say why.

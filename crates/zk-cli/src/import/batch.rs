@@ -15,13 +15,11 @@ use zk_recipes::session::{
 
 use super::Importer;
 use super::compare::Change;
-use super::input::Wanted;
 use super::lists::{Opening, Own};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
+use crate::at_once::{after_loss, repeat};
 use crate::failure::Failure;
-use crate::repeat::{after_loss, repeat};
-use crate::sessions::Sessions;
-use crate::transfer::{Kind, is_below};
+use crate::transfer::{Kind, Wanted, is_below};
 
 /// Nodes that are imported together.
 pub(super) struct Batch {
@@ -118,7 +116,7 @@ impl Importer<'_> {
             .zip(&opens)
             .map(|(wanted, open)| {
                 let list = open.as_ref().map_or(&wanted.acl, |open| &open.list);
-                create(self.client, wanted, list)
+                create(&self.session.client, wanted, list)
             })
             .collect();
         let mut answers = Vec::with_capacity(batch.len());
@@ -149,10 +147,9 @@ impl Importer<'_> {
         let both = batch.iter().zip(attempts).filter(|(_, attempt)| may_exist(attempt));
         let (paths, mut attempts): (Vec<&str>, Vec<&mut Attempt>) =
             both.map(|(wanted, attempt)| (wanted.path.as_str(), attempt)).unzip();
-        let (client, retry) = (self.client, Sessions::retry(self.client));
-        let wants_acl = !self.args.no_acl;
+        let (session, wants_acl) = (self.session, !self.args.no_acl);
         let mut attempts = attempts.iter_mut();
-        let ask = |path| ask_node(client, &retry, path, wants_acl);
+        let ask = |path| ask_node(session, path, wants_acl);
         let mut keep = |_: &str, answers| {
             if let Some(attempt) = attempts.next() {
                 attempt.present = Some(answers);
@@ -188,10 +185,7 @@ impl Importer<'_> {
         }
         let (data, acl) = match present {
             Some(present) => present,
-            None => {
-                let retry = Sessions::retry(self.client);
-                ask_node(self.client, &retry, path, !self.args.no_acl).await
-            }
+            None => ask_node(self.session, path, !self.args.no_acl).await,
         };
         match data {
             Ok(data) => {
@@ -249,7 +243,7 @@ impl Importer<'_> {
     ) -> Result<(Result<(), Error>, bool), Failure> {
         let is_new = open.is_some() && self.opens(&wanted.path)?;
         let list = open.unwrap_or(&wanted.acl);
-        let (created, was_lost) = repeat(self.client, |client| create(client, wanted, list)).await;
+        let (created, was_lost) = repeat(self.session, |client| create(client, wanted, list)).await;
         if open.is_some() {
             self.has_opened(&wanted.path, &wanted.acl, is_new, created.as_ref().err());
         }

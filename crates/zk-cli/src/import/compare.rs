@@ -3,12 +3,11 @@
 use zk_recipes::session::{Acl, Client, Error, NodeAcl, NodeData, Pending, Stat};
 
 use super::Importer;
-use super::input::Wanted;
 use super::lists::{ClosedParent, denies_children};
 use crate::acl;
+use crate::at_once::repeat_sent;
 use crate::failure::Failure;
-use crate::repeat::repeat_sent;
-use crate::transfer::NODES_TOLD;
+use crate::transfer::{NODES_TOLD, Wanted};
 
 /// A change of an existing node that is under way.
 pub(super) struct Change<'b> {
@@ -43,7 +42,7 @@ impl Importer<'_> {
             let why = "exists with other data; see --overwrite";
             return Err(Failure::other(format!("{} {why}", wanted.path)));
         }
-        changes.push(Change::send(self.client, wanted, set_data));
+        changes.push(Change::send(&self.session.client, wanted, set_data));
         Ok(false)
     }
 
@@ -81,7 +80,7 @@ impl Importer<'_> {
         if let Some(open) = open {
             return self.open(path, &open, list).await;
         }
-        changes.push(Change::send(self.client, wanted, set_list));
+        changes.push(Change::send(&self.session.client, wanted, set_list));
         Ok(())
     }
 
@@ -99,7 +98,7 @@ impl Importer<'_> {
         let mut failed = None;
         for Change { wanted, request, sent } in changes {
             let (done, was_lost) = match failed {
-                None => repeat_sent(self.client, sent, |client| request(client, wanted)).await,
+                None => repeat_sent(self.session, sent, |client| request(client, wanted)).await,
                 Some(_) => (sent.await, false),
             };
             // A list that a lost request has set may deny this client the next one.

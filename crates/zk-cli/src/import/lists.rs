@@ -6,14 +6,12 @@ use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, path::parent};
 
 use super::Importer;
-use super::input::Wanted;
+use super::identity::{OneTimeIdentity, OwnEntry};
 use crate::at_once::or_again;
+use crate::at_once::{repeat, repeat_sent};
 use crate::failure::Failure;
-use crate::one_time_identity::OneTimeIdentity;
-use crate::own_entry::OwnEntry;
-use crate::repeat::{repeat, repeat_sent};
-use crate::sessions::Sessions;
-use crate::transfer::NODES_TOLD;
+use crate::sessions::Session;
+use crate::transfer::{NODES_TOLD, Wanted};
 
 /// The entry of this client, as far as it is known.
 pub(super) enum Own {
@@ -55,7 +53,7 @@ impl Importer<'_> {
         let is_asked = |node: &Wanted| is_closed(node) && !has_identity && !self.is_refused();
         let asked: Vec<_> = batch
             .iter()
-            .map(|node| is_asked(node).then(|| self.client.exists(&node.path)))
+            .map(|node| is_asked(node).then(|| self.session.client.exists(&node.path)))
             .collect();
         let mut opens = Vec::with_capacity(batch.len());
         for (wanted, asked) in batch.iter().zip(asked) {
@@ -89,7 +87,7 @@ impl Importer<'_> {
         own: &[Acl],
     ) -> Result<(), Failure> {
         let is_new = self.opens(path)?;
-        let set = repeat(self.client, |client| client.set_acl(path, open, None)).await.0;
+        let set = repeat(self.session, |client| client.set_acl(path, open, None)).await.0;
         self.has_opened(path, own, is_new, set.as_ref().err());
         set?;
         Ok(())
@@ -163,7 +161,7 @@ impl Importer<'_> {
     /// Returns the entry for the identities that this client has presented so far.
     pub(super) async fn presented_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
         if let Own::Unknown = self.own {
-            let own = OwnEntry::of(self.client, self.has_identity, self.one_time.as_ref()).await?;
+            let own = OwnEntry::of(self.session, self.one_time.as_ref()).await?;
             self.own = own.map_or(Own::None, Own::Entry);
         }
         Ok(match &self.own {
@@ -173,8 +171,7 @@ impl Importer<'_> {
     }
 
     async fn exists(&self, asked: Pending<Option<Stat>>, path: &str) -> Result<bool, Failure> {
-        let retry = Sessions::retry(self.client);
-        match or_again(asked, || retry.exists(path)).await {
+        match or_again(asked, || self.session.retry.exists(path)).await {
             // The client may not read it.
             Err(error) if error.is_no_auth() => Ok(true),
             found => Ok(found?.is_some()),
@@ -182,14 +179,15 @@ impl Importer<'_> {
     }
 
     async fn present_one_time(&mut self) -> Result<&OneTimeIdentity, Failure> {
+        let Session { client, output, context, .. } = self.session;
         self.progress.hide();
-        let identity =
-            self.one_time.insert(OneTimeIdentity::new(self.args.resume.as_deref(), self.output)?);
-        if self.is_in_the_clear {
-            self.output
+        let identity = OneTimeIdentity::new(self.args.resume.as_deref(), *output)?;
+        let identity = self.one_time.insert(identity);
+        if context.is_in_the_clear {
+            output
                 .note("the one-time identity crosses the network in the clear: use TLS (--cacert)");
         }
-        identity.present(self.client).await?;
+        identity.present(client).await?;
         Ok(identity)
     }
 
@@ -208,21 +206,21 @@ impl Importer<'_> {
         let (count, file) = (open.len(), self.one_time.as_ref().and_then(OneTimeIdentity::file));
         if let (true, Some(file)) = (is_complete, file) {
             let file = file.display();
-            self.output.note(&format!(
+            self.session.output.note(&format!(
                 "{count} nodes, such as {first}, are still open to the identity of an earlier import, and \
                  were not among these: {file} stays"
             ));
             return;
         }
         let resume = file.map(|file| format!(" with --resume {}", file.display()));
-        self.output.note(&format!(
+        self.session.output.note(&format!(
             "the lists of {count} nodes have an entry more, with which this client creates what is \
              below; an import of these nodes{} that succeeds removes it (before ZooKeeper 3.7, with \
              --overwrite)",
             resume.unwrap_or_default()
         ));
         for path in open.iter().take(NODES_TOLD) {
-            self.output.note(&format!("{path} is open"));
+            self.session.output.note(&format!("{path} is open"));
         }
     }
 
@@ -241,13 +239,13 @@ impl Importer<'_> {
     /// Gives the opened nodes from the one at `behind` on their own lists. Nodes that stay open stay noted.
     async fn close_last(&mut self, behind: usize) -> Result<(), Error> {
         let last = self.opened.split_off(behind);
-        let close = |path: &str, list: &[Acl]| self.client.set_acl(path, list, None);
+        let close = |path: &str, list: &[Acl]| self.session.client.set_acl(path, list, None);
         let sent: Vec<_> = last.iter().rev().map(|(path, list)| close(path, list)).collect();
         let mut failed = None;
         for ((path, list), sent) in last.iter().rev().zip(sent) {
             let again = |client: &Client| client.set_acl(path, list, None);
             let (closed, was_lost) = match failed {
-                None => repeat_sent(self.client, sent, again).await,
+                None => repeat_sent(self.session, sent, again).await,
                 Some(_) => (sent.await, false),
             };
             match closed {

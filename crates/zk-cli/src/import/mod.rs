@@ -6,14 +6,14 @@
 //! these entries for its repetition. One with a wrong number of nodes
 //! leaves none: its repetition would fail at the same line.
 //!
-//! * [`input`] reads the lines.
 //! * [`batch`] creates the nodes, many at once.
 //! * [`compare`] compares them with existing ones.
+//! * [`identity`] is what it presents, and the entry for that.
 //! * [`lists`] opens the lists of parents, and closes them.
 
 mod batch;
 mod compare;
-mod input;
+mod identity;
 mod lists;
 
 use std::io::stdin;
@@ -21,17 +21,16 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde_json::json;
-use zk_recipes::session::{Acl, Client, OPEN_ACL_UNSAFE};
+use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE};
 
 use self::batch::Batch;
-use self::input::Wanted;
+use self::identity::OneTimeIdentity;
 use self::lists::{ClosedParent, Own};
 use crate::at_once::AtOnce;
 use crate::failure::Failure;
-use crate::one_time_identity::OneTimeIdentity;
-use crate::output::Output;
 use crate::progress::Progress;
-use crate::transfer::{Line, Node, is_below};
+use crate::sessions::Session;
+use crate::transfer::{Line, Node, Wanted, is_below, lines};
 
 /// The `import` command.
 #[derive(Debug, ClapArgs)]
@@ -43,7 +42,7 @@ Examples:
   zk import /app --resume app.auth < app.jsonl")]
 pub(crate) struct Import {
     /// The node below which they are created; its parent must exist.
-    pub(crate) path: String,
+    path: String,
 
     /// Replace the data and the access control lists of nodes that exist.
     #[arg(long)]
@@ -68,23 +67,14 @@ pub(crate) struct Import {
 
 /// Creates the nodes of standard input below a node. Nodes that exist with the same data stay as
 /// they are, so an interrupted import can be repeated.
-///
-/// `has_identity` is whether the user has given this command an identity.
-pub(crate) async fn run(
-    client: &Client,
-    args: &Import,
-    has_identity: bool,
-    is_in_the_clear: bool,
-    output: Output,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &Import) -> Result<(), Failure> {
     let one_time = args.resume.as_deref().map(OneTimeIdentity::read).transpose()?.flatten();
     if let Some(identity) = &one_time {
-        identity.present(client).await?;
+        identity.present(&session.client).await?;
     }
     let mut importer = Importer {
-        client,
+        session,
         args,
-        output,
         progress: Progress::new("imported", None),
         at_once: AtOnce::default(),
         created: 0,
@@ -93,8 +83,6 @@ pub(crate) async fn run(
         unread: 0,
         own: Own::Unknown,
         one_time,
-        has_identity,
-        is_in_the_clear,
         opened: Vec::new(),
         closed: Vec::new(),
     };
@@ -110,9 +98,8 @@ pub(crate) async fn run(
 
 /// An import under way.
 struct Importer<'a> {
-    client: &'a Client,
+    session: &'a Session,
     args: &'a Import,
-    output: Output,
     progress: Progress,
     /// How many existing nodes are read at once.
     at_once: AtOnce,
@@ -125,8 +112,6 @@ struct Importer<'a> {
     unread: usize,
     own: Own,
     one_time: Option<OneTimeIdentity>,
-    has_identity: bool,
-    is_in_the_clear: bool,
     /// Nodes with an entry of this client in their lists, and the lists without it.
     opened: Vec<(String, Vec<Acl>)>,
     /// Existing nodes above the present one whose lists, which are those of the input, may deny the
@@ -136,7 +121,7 @@ struct Importer<'a> {
 
 impl Importer<'_> {
     async fn all(&mut self) -> Result<(), Failure> {
-        let mut lines = input::lines(stdin().lock(), !self.args.no_acl).peekable();
+        let mut lines = lines(stdin().lock(), !self.args.no_acl).peekable();
         let mut batch = Batch::first();
         // The number of nodes since the last end of an export.
         let mut nodes = 0;
@@ -193,7 +178,7 @@ impl Importer<'_> {
     /// Checks the end of the input, with so many nodes since the last end of an export.
     fn check_end(&mut self, nodes: u64) -> Result<(), Failure> {
         if self.progress.done() == 0 {
-            return Err(Failure::other("standard input has no node".to_owned()));
+            return Err(Failure::other("standard input has no node"));
         }
         if nodes > 0 {
             let why = "the input has no last line with the number of nodes, and may be incomplete";
@@ -212,11 +197,11 @@ impl Importer<'_> {
         let unread = self.unread;
         if unread > 0 && !self.args.overwrite {
             let what = "of the existing nodes are not compared: no permission to read them";
-            self.output.note(&format!("{unread} {what}"));
+            self.session.output.note(&format!("{unread} {what}"));
         }
         if other > 0 {
             let what = "of the existing nodes keep other access control lists; see --overwrite";
-            self.output.note(&format!("{other} {what}"));
+            self.session.output.note(&format!("{other} {what}"));
         }
         let mut line = format!("{all} nodes imported, {} of which existed", all - created);
         let mut json =
@@ -225,7 +210,7 @@ impl Importer<'_> {
             line.push_str(&format!(", {} access control lists ignored", self.ignored_lists));
             json["ignored_acl"] = self.ignored_lists.into();
         }
-        self.output.print([line], || json)?;
+        self.session.output.print([line], || json)?;
         if unread > 0 && self.args.overwrite {
             let why = "of the existing nodes are not replaced: no permission to read them";
             return Err(Failure::other(format!("{unread} {why}")));
@@ -235,7 +220,7 @@ impl Importer<'_> {
 
     fn note(&mut self, text: &str) {
         self.progress.hide();
-        self.output.note(text);
+        self.session.output.note(text);
     }
 }
 

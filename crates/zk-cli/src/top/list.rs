@@ -39,21 +39,13 @@ enum Order {
 }
 
 impl Order {
-    fn next(self) -> Self {
+    /// Returns the name, and the order after it.
+    fn name_and_next(self) -> (&'static str, Self) {
         match self {
-            Self::Path => Self::LongestWait,
-            Self::LongestWait => Self::Waiters,
-            Self::Waiters => Self::HandOffs,
-            Self::HandOffs => Self::Path,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::LongestWait => "longest wait",
-            Self::Waiters => "waiters",
-            Self::HandOffs => "hand-offs",
+            Self::Path => ("path", Self::LongestWait),
+            Self::LongestWait => ("longest wait", Self::Waiters),
+            Self::Waiters => ("waiters", Self::HandOffs),
+            Self::HandOffs => ("hand-offs", Self::Path),
         }
     }
 }
@@ -89,7 +81,7 @@ impl LockList {
             }),
             Key::Enter | Key::Right | Key::Char('l') => return Step::Open,
             Key::Char('/') => self.is_typing = true,
-            Key::Char('s') => self.change(|list| list.order = list.order.next()),
+            Key::Char('s') => self.change(|list| list.order = list.order.name_and_next().1),
             key => self.selected = moved(self.selected, key, room, self.shown().len()),
         }
         Step::Stay
@@ -98,7 +90,7 @@ impl LockList {
     /// Returns the lines of the screen. Its title begins with `title`.
     pub(super) fn lines(&self, title: &str, size: (usize, usize)) -> Vec<String> {
         let shown = self.shown();
-        let (all, order) = (self.rows.len(), self.order.name());
+        let (all, order) = (self.rows.len(), self.order.name_and_next().0);
         let filter = match (self.is_typing, self.filter.is_empty()) {
             (false, true) => String::new(),
             _ => format!(", {} with {}", shown.len(), self.filter),
@@ -158,7 +150,7 @@ pub(super) fn moved(at: usize, key: Key, page: usize, count: usize) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::queues::QueueKind;
+    use super::super::survey::QueueKind;
     use super::*;
 
     fn row(path: &str, waiters: usize, wait: Option<u64>, handoffs: f64) -> LockRow {

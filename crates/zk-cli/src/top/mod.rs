@@ -1,12 +1,11 @@
 //! `zk top`: the locks below a path, live.
 //!
-//! * [`survey`] reads the locks from the ensemble, in [`queues`].
+//! * [`survey`] reads the locks from the ensemble.
 //! * [`list`] orders, filters and selects them.
 //! * [`view`] lays them out.
 //! * [`terminal`] shows them, and reads keys.
 
 mod list;
-mod queues;
 mod survey;
 mod terminal;
 mod view;
@@ -15,22 +14,20 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, stdin, stdout};
 use std::pin::pin;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
-use zk_recipes::session::Client;
+use tokio::time::Instant;
 
 use self::list::{LockList, Step, moved};
-use self::queues::QueueKind;
-use self::survey::{LockRow, Survey};
+use self::survey::{LockRow, QueueKind, Survey};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::participants::{self, Listed};
-use crate::sessions::Sessions;
-use crate::signals::{Signals, number};
+use crate::sessions::{Session, Sessions, clock, wall_clock};
+use crate::signals::Signals;
 use crate::text::printable;
 use crate::time_arg::positive_seconds;
 
@@ -57,48 +54,44 @@ Examples:
 pub(crate) struct Top {
     /// The path below which locks are looked for.
     #[arg(default_value = "/")]
-    pub(crate) path: String,
+    path: String,
 
     /// Time between two looks.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = positive_seconds)]
-    pub(crate) interval: Duration,
+    interval: Duration,
 
     /// Print so many tables, without a screen.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) count: Option<u32>,
+    count: Option<u32>,
 }
 
-pub(crate) async fn run(mut sessions: Sessions, top: &Top, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let is_screen =
-        !output.is_json() && top.count.is_none() && stdin().is_terminal() && stdout().is_terminal();
+    let is_screen = !sessions.context().output.is_json()
+        && top.count.is_none()
+        && stdin().is_terminal()
+        && stdout().is_terminal();
     let has_begun = Cell::new(false);
     let begun = || has_begun.set(true);
     let shown = async {
         if is_screen {
             watch(&mut sessions, top, begun).await
         } else {
-            print(&mut sessions, top, output, begun).await
+            print(&mut sessions, top, begun).await
         }
     };
-    let result = tokio::select! {
-        result = shown => result,
-        // After the first table, a signal is the usual end of this command.
-        signal = signals.next() => {
-            if has_begun.get() { Ok(()) } else { Err(Failure::interrupted(number(signal))) }
-        }
+    // After the first table, a signal is the usual end of this command.
+    let result = match signals.unless_interrupted(shown).await {
+        Err(_) if has_begun.get() => Ok(()),
+        shown => shown.and_then(|shown| shown),
     };
     sessions.close().await;
     result.map(|()| 0)
 }
 
 /// Prints tables, one after the other. Calls `begun` when the first one is printed.
-async fn print(
-    sessions: &mut Sessions,
-    top: &Top,
-    output: Output,
-    begun: impl Fn(),
-) -> Result<(), Failure> {
+async fn print(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(), Failure> {
+    let output = sessions.context().output;
     let mut survey = Survey::default();
     for number in 0..top.count.unwrap_or(1) {
         if number > 0 {
@@ -244,10 +237,7 @@ async fn look(
     survey: &mut Survey,
     path: &str,
 ) -> Result<Vec<LockRow>, Failure> {
-    let work = async |client: &Client| {
-        let retry = Sessions::retry(client);
-        survey.look(client, &retry, path, now()).await
-    };
+    let work = async |session: &Session| survey.look(session, path).await;
     sessions.run(work).await
 }
 
@@ -257,7 +247,9 @@ async fn read_queue(
     path: &str,
     is_semaphore: bool,
 ) -> Result<Vec<String>, Failure> {
-    let work = async |client: &Client| Ok(participants::list(client, path, is_semaphore).await?);
+    let work = async |session: &Session| {
+        Ok(participants::list(&session.client, path, is_semaphore).await?)
+    };
     match sessions.run(work).await {
         Ok(mut listed) => {
             // The title has the path of the lock.
@@ -266,22 +258,17 @@ async fn read_queue(
                 let path = &mut participant.path;
                 *path = path.strip_prefix(&below).unwrap_or(path).to_owned();
             }
-            Ok(participants::table(&listed, now().1, Terminal::size().0))
+            Ok(participants::table(&listed, wall_clock(), Terminal::size().0))
         }
         Err(failure) if failure.is_rejection() => Ok(vec![failure.to_string()]),
         Err(failure) => Err(failure),
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the refresh of a screen that people watch")]
-fn now() -> (Instant, SystemTime) {
-    (Instant::now(), SystemTime::now())
-}
-
 /// Time after which the user is told that an answer is late.
 const LATE: Duration = Duration::from_secs(2);
 
 /// Returns when the next look is due.
-fn after(interval: Duration) -> tokio::time::Instant {
-    tokio::time::Instant::from_std(now().0) + interval
+fn after(interval: Duration) -> Instant {
+    clock() + interval
 }

@@ -96,7 +96,7 @@ const PLAIN: &str = "\u{1b}[0m";
 mod tests {
     use std::time::Duration;
 
-    use super::super::queues::QueueKind;
+    use super::super::survey::QueueKind;
     use super::*;
 
     fn row(path: &str, waiters: usize) -> LockRow {

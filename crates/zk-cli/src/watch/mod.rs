@@ -11,13 +11,11 @@ mod subtree;
 use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
-use zk_recipes::session::{Client, Retry};
 
 use self::node::NodeWatch;
 use self::reaction::{Ending, Reaction};
 use self::subtree::SubtreeWatch;
 use crate::failure::Failure;
-use crate::output::Output;
 use crate::sessions::Sessions;
 use crate::signals::Signals;
 use crate::watch_notes::WatchNotes;
@@ -48,7 +46,7 @@ Examples:
   zk watch /app/config --exec systemctl reload app")]
 pub(crate) struct WatchArgs {
     /// The node.
-    pub(crate) path: String,
+    path: String,
 
     /// Watch all nodes below it, too.
     #[arg(long, short = 'R')]
@@ -64,18 +62,21 @@ pub(crate) struct WatchArgs {
     exec: Vec<OsString>,
 }
 
-pub(crate) async fn run(
-    mut sessions: Sessions,
-    args: &WatchArgs,
-    output: Output,
-) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, args: &WatchArgs) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    sessions.keep_trying();
+    let output = sessions.context().output;
     let ending = Ending::default();
     let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
     let notes = WatchNotes::new(&args.path, output);
     let watched = Watched { path: &args.path, reaction, notes: &notes };
-    let mut following = Box::pin(follow(&mut sessions, &watched, args.recursive));
+    let (mut node, mut subtree) = (NodeWatch::default(), SubtreeWatch::default());
+    let mut following = Box::pin(notes.follow(&mut sessions, async |session| {
+        if args.recursive {
+            subtree.follow(session, &watched).await
+        } else {
+            node.follow(session, &watched).await
+        }
+    }));
     let result = tokio::select! {
         failure = &mut following => Err(failure),
         signal = signals.next() => {
@@ -96,36 +97,4 @@ struct Watched<'a> {
     path: &'a str,
     reaction: Reaction<'a>,
     notes: &'a WatchNotes<'a>,
-}
-
-impl Watched<'_> {
-    /// Returns a handle for requests. Once the watches were set, it waits for the ensemble without a
-    /// limit.
-    fn retry(&self, client: &Client) -> Retry {
-        if self.notes.has_begun() {
-            Sessions::endless_retry(client)
-        } else {
-            Sessions::retry(client)
-        }
-    }
-}
-
-/// Follows the events without end, in one session after the other.
-async fn follow(sessions: &mut Sessions, watched: &Watched<'_>, recursive: bool) -> Failure {
-    let (mut node, mut subtree) = (NodeWatch::default(), SubtreeWatch::default());
-    loop {
-        let client = match sessions.open(None).await {
-            Ok(client) => client,
-            Err(failure) => return failure,
-        };
-        let Err(failure) = if recursive {
-            subtree.follow(&client, sessions, watched).await
-        } else {
-            node.follow(&client, sessions, watched).await
-        };
-        if !failure.starts_over() || !sessions.may_go_on() {
-            return failure;
-        }
-        watched.notes.lost();
-    }
 }

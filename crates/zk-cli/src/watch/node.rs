@@ -2,11 +2,11 @@
 
 use std::convert::Infallible;
 
-use zk_recipes::session::{Client, Error, EventType, Retry, Stat, Watch, WatchEvent, Zxid};
+use zk_recipes::session::{Error, EventType, Retry, Stat, Watch, WatchEvent, Zxid};
 
 use super::Watched;
 use crate::failure::Failure;
-use crate::sessions::Sessions;
+use crate::sessions::Session;
 
 /// The state that the printed lines lead to.
 #[derive(Default)]
@@ -30,19 +30,17 @@ impl NodeWatch {
     /// Follows the events until the session ends.
     pub(super) async fn follow(
         &mut self,
-        client: &Client,
-        sessions: &mut Sessions,
+        session: &Session,
         watched: &Watched<'_>,
     ) -> Result<Infallible, Failure> {
-        let retry = watched.retry(client);
+        let retry = watched.notes.session(session).retry;
         if self.told.is_some() {
             // This server may lag behind the one that was read before.
             retry.run(|client| client.sync(watched.path)).await?;
         }
         let mut seen = WatchedState::of(&retry, watched.path).await?;
-        sessions.was_answered();
         watched.notes.begin();
-        let retry = watched.retry(client);
+        let retry = watched.notes.session(session).retry;
         self.print_event(None, seen.state, watched, &retry).await?;
         loop {
             let event = seen.event().await?;

@@ -9,8 +9,9 @@ use std::process::Stdio;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
-use zk_recipes::session::{ErrorCode, EventType, Retry};
+use zk_recipes::session::{EventType, Retry};
 
+use crate::at_once::visible;
 use crate::child::{Child, End, GRACE};
 use crate::failure::Failure;
 use crate::output::{Output, data_json};
@@ -56,7 +57,7 @@ impl Reaction<'_> {
             return Err(Failure::not_permitted("path", path));
         }
         let data = if self.with_data && event != EventType::NODE_DELETED {
-            data(retry, path).await?
+            visible(retry.get_data(path).await)?.map(|node| node.data.to_vec())
         } else {
             None
         };
@@ -125,18 +126,6 @@ impl Reaction<'_> {
 /// Bytes of a path in the environment of a command. Linux takes 128 KiB for a variable with its name
 /// (`MAX_ARG_STRLEN`).
 const ENVIRONMENT_MAX: usize = 127 * 1024;
-
-/// Returns the data of the node. Returns `None` if the node was deleted meanwhile, or if this client
-/// may not read it.
-async fn data(retry: &Retry, path: &str) -> Result<Option<Vec<u8>>, Failure> {
-    match retry.get_data(path).await {
-        Ok(node) => Ok(Some(node.data.to_vec())),
-        Err(error) if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NO_AUTH)) => {
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
 
 #[cfg(test)]
 mod tests {

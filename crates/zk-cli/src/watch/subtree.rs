@@ -10,7 +10,7 @@ use zk_recipes::session::{
 use super::Watched;
 use crate::at_once::read_each;
 use crate::failure::Failure;
-use crate::sessions::Sessions;
+use crate::sessions::Session;
 use crate::subtree::{TreeSize, sorted_paths};
 
 /// The nodes that the printed lines lead to.
@@ -39,20 +39,20 @@ impl SubtreeWatch {
     /// Follows the events until the session ends.
     pub(super) async fn follow(
         &mut self,
-        client: &Client,
-        sessions: &mut Sessions,
+        session: &Session,
         watched: &Watched<'_>,
     ) -> Result<Infallible, Failure> {
-        let retry = &watched.retry(client);
+        let begun = watched.notes.session(session);
         // The watch comes before the read, so that no change falls between the two.
-        let mut stream = retry
+        let mut stream = begun
+            .retry
             .run(|client| client.watch_recursive(watched.path))
             .await
             .map_err(|error| Failure::from(error).with_hint(ErrorCode::UNIMPLEMENTED, NEEDS))?;
-        let now = self.read(client, retry, watched.path).await?;
-        sessions.was_answered();
+        let now = self.read(&begun, watched.path).await?;
         watched.notes.begin();
-        let retry = &watched.retry(client);
+        let session = &watched.notes.session(session);
+        let retry = &session.retry;
         self.print_changes(now, watched, retry).await?;
         loop {
             match stream.next().await {
@@ -61,35 +61,30 @@ impl SubtreeWatch {
                     self.remember(event)?;
                 }
                 Some(Ok(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. })) => {
-                    let now = self.read(client, retry, watched.path).await?;
+                    let now = self.read(session, watched.path).await?;
                     self.print_changes(now, watched, retry).await?;
                 }
                 Some(Err(error)) => return Err(error.into()),
                 // The stream ends after the error.
-                None => return Err(Failure::other("the watch has ended".to_owned())),
+                None => return Err(Failure::other("the watch has ended")),
             }
         }
     }
 
     /// Reads the nodes. A root that does not exist has none.
-    async fn read(
-        &self,
-        client: &Client,
-        retry: &Retry,
-        root: &str,
-    ) -> Result<BTreeMap<String, Told>, Failure> {
+    async fn read(&self, session: &Session, root: &str) -> Result<BTreeMap<String, Told>, Failure> {
         if self.told.is_some() {
             // This server may lag behind the one that was read before.
-            retry.run(|client| client.sync(root)).await?;
+            session.retry.run(|client| client.sync(root)).await?;
         }
-        let paths = match sorted_paths(client, retry, root).await {
+        let paths = match sorted_paths(session, root, &|_| false).await {
             Err(failure) if failure.is_no_node() => Vec::new(),
             // Nodes that this client may not list cause no events for it (CVE-2024-23944; before
             // 3.9.2 they did, and would appear as deleted after a lost connection).
             listed => listed?.0,
         };
         let mut nodes = BTreeMap::new();
-        read_each(client, retry, &paths, Client::exists, &mut |path, stat| {
+        read_each(session, &paths, Client::exists, &mut |path, stat| {
             nodes.extend(stat.map(|stat| (path.to_owned(), Told::of(&stat))));
         })
         .await?;

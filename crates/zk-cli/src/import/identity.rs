@@ -1,7 +1,8 @@
-//! The identity that `zk import` presents if it has no other one.
+//! The identity with which `zk import` opens the lists of parents to itself.
 //!
 //! The list of a parent is open to the importer until its children exist. An entry for the address of
-//! this machine would open it to everybody behind the same address.
+//! this machine would open it to everybody behind the same address, so an importer without another
+//! identity presents a one-time one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -9,14 +10,15 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use zk_recipes::session::Client;
+use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::sessions::Session;
 
 /// A digest of a random user with a random password, in a file that only this user reads.
 #[derive(Clone, Debug)]
-pub(crate) struct OneTimeIdentity {
+pub(super) struct OneTimeIdentity {
     user: String,
     password: String,
     /// `None` if no file could be written.
@@ -29,7 +31,7 @@ pub(crate) struct OneTimeIdentity {
 impl OneTimeIdentity {
     /// Makes a new identity, and stores it before anything is created with it: in this file, or in one of
     /// the current folder.
-    pub(crate) fn new(file: Option<&Path>, output: Output) -> Result<Self, Failure> {
+    pub(super) fn new(file: Option<&Path>, output: Output) -> Result<Self, Failure> {
         let random = |bytes: &mut [u8]| File::open("/dev/urandom")?.read_exact(bytes);
         let (mut user, mut password) = ([0; 4], [0; 16]);
         random(&mut user)
@@ -58,7 +60,7 @@ impl OneTimeIdentity {
     }
 
     /// Reads the identity of an import that has failed. There is none yet if the file does not exist.
-    pub(crate) fn read(file: &Path) -> Result<Option<Self>, Failure> {
+    pub(super) fn read(file: &Path) -> Result<Option<Self>, Failure> {
         let about = |why: &str| Failure::other(format!("{}: {why}", file.display()));
         let mut text = String::new();
         let opened = match File::open(file) {
@@ -81,7 +83,7 @@ impl OneTimeIdentity {
     }
 
     /// Notes that a node is about to be opened to the identity. Returns true if it was not noted before.
-    pub(crate) fn opens(&mut self, path: &str) -> Result<bool, Failure> {
+    pub(super) fn opens(&mut self, path: &str) -> Result<bool, Failure> {
         let is_new = self.open.insert(path.to_owned());
         if is_new {
             if let Some(file) = &self.file {
@@ -94,36 +96,33 @@ impl OneTimeIdentity {
         Ok(is_new)
     }
 
-    pub(crate) fn closes(&mut self, path: &str) {
+    pub(super) fn closes(&mut self, path: &str) {
         self.open.remove(path);
     }
 
     /// Returns the nodes that are open to the identity, or may be.
-    pub(crate) fn open(&self) -> &BTreeSet<String> {
+    pub(super) fn open(&self) -> &BTreeSet<String> {
         &self.open
     }
 
-    pub(crate) async fn present(&self, client: &Client) -> Result<(), Failure> {
+    pub(super) async fn present(&self, client: &Client) -> Result<(), Failure> {
         let secret = format!("{}:{}", self.user, self.password);
-        client.add_auth("digest", secret).await.map_err(|error| {
-            let failure = Failure::from(error);
-            let why = "the servers accept no one-time identity; give this command one of its own with \
-                       --auth, --sasl or --cert";
-            let message = format!("{why}: {failure}");
-            failure.with_message(message)
-        })
+        let why = "the servers accept no one-time identity; give this command one of its own with \
+                   --auth, --sasl or --cert";
+        let added = client.add_auth("digest", secret).await;
+        added.map_err(|error| Failure::from(error).about(why))
     }
 
-    pub(crate) fn user(&self) -> &str {
+    pub(super) fn user(&self) -> &str {
         &self.user
     }
 
-    pub(crate) fn file(&self) -> Option<&Path> {
+    pub(super) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
     /// Removes the file. Nothing is open to the identity any longer.
-    pub(crate) fn forget(&self) {
+    pub(super) fn forget(&self) {
         if let Some(file) = &self.file {
             // The identity is worth nothing.
             let _ = fs::remove_file(file);
@@ -149,3 +148,71 @@ impl OneTimeIdentity {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// An entry that lets this client create the children of a node, and set its list.
+#[derive(Clone)]
+pub(super) struct OwnEntry {
+    /// The entry as it is sent to the server.
+    pub(super) entry: Acl,
+    /// Scheme and user of the entries that the server stores for it.
+    stored: Vec<(String, String)>,
+}
+
+impl OwnEntry {
+    /// Returns the entry for the identities that the client has presented, but for that of its address.
+    /// `None` if there are none.
+    pub(super) async fn of(
+        Session { client, retry, context, .. }: &Session,
+        one_time: Option<&OneTimeIdentity>,
+    ) -> Result<Option<Self>, Error> {
+        let lost = client.connections_lost();
+        let identities = match retry.run(|client| client.who_am_i()).await {
+            // A server before 3.7.
+            Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
+                // It closes the connection soon after this answer. The outcome of a write on that
+                // connection would be unknown, so reads are sent until the next one is open.
+                for _ in 0..READS_MAX {
+                    retry.run(|client| client.exists("/")).await?;
+                    if client.connections_lost() > lost {
+                        break;
+                    }
+                }
+                let of_user = context.identity.is_any.then(|| Self::stored_as(Vec::new()));
+                return Ok(one_time.map(Self::of_one_time).or(of_user));
+            }
+            identities => identities?.into_iter().map(|identity| (identity.scheme, identity.user)),
+        };
+        let users: Vec<_> = identities.filter(|(scheme, _)| scheme != "ip").collect();
+        Ok((!users.is_empty()).then(|| Self::stored_as(users)))
+    }
+
+    /// Returns the entry for a one-time identity that the client has presented.
+    pub(super) fn of_one_time(identity: &OneTimeIdentity) -> Self {
+        Self::stored_as(vec![("digest".to_owned(), identity.user().to_owned())])
+    }
+
+    fn stored_as(stored: Vec<(String, String)>) -> Self {
+        Self { entry: Acl::auth(OWN_PERMS), stored }
+    }
+
+    /// Returns true if the server may have stored `present` for this entry.
+    pub(super) fn has_left(&self, present: &Acl) -> bool {
+        let is_own = |(scheme, user): &(String, String)| {
+            // The id of a digest is the user and a hash, which servers do not tell.
+            let id = if scheme == "digest" {
+                present.id.split(':').next().unwrap_or_default()
+            } else {
+                &present.id
+            };
+            present.scheme == scheme.as_str() && id == user
+        };
+        present.perms == OWN_PERMS && self.stored.iter().any(is_own)
+    }
+}
+
+/// A repeated import also reads the node, and with `--overwrite` it writes the data.
+const OWN_PERMS: Perms = Perms(Perms::CREATE.0 | Perms::READ.0 | Perms::WRITE.0 | Perms::ADMIN.0);
+
+/// Limit of the reads before a server closes the connection. It closes it after one or two of them; one that
+/// never does costs this many round trips, once.
+const READS_MAX: u32 = 50;
