@@ -1,15 +1,14 @@
 //! Tests of the blocking API.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
+use zk_recipes::LossReason;
 use zk_recipes::blocking::{
     Client, Guard, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
 use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
 use zk_recipes::session::{Config, CreateMode, SessionEnd};
-use zk_recipes::{LocalQueueLimits, LossReason};
 use zk_testing::{Op, TestServer};
 
 use crate::children;
@@ -28,32 +27,6 @@ fn locked() -> (TestServer, Client, Guard<zk_recipes::Guard>) {
     let (server, client) = connected();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
     (server, client, guard)
-}
-
-#[test]
-fn blocking_threads_pass_the_lock_in_a_local_queue() {
-    let (_server, client) = connected();
-    let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
-    let limits = LocalQueueLimits::default().max_passes(u32::MAX).max_time(LONG);
-    let lock = Mutex::of(&client, lock.with_local_queue(limits));
-    let first = lock.acquire().unwrap();
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let lock = lock.clone();
-            thread::spawn(move || {
-                let guard = lock.acquire().unwrap();
-                let token = guard.token().unwrap();
-                guard.release().unwrap();
-                token
-            })
-        })
-        .collect();
-    let token = first.token().unwrap();
-    drop(first);
-    let mut tokens: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    tokens.sort();
-    assert!(tokens.is_sorted_by(|a, b| a < b) && tokens[0] > token, "{token}, {tokens:?}");
-    assert!(lock.try_acquire().unwrap().is_some());
 }
 
 #[test]

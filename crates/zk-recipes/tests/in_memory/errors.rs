@@ -12,7 +12,7 @@ use zk_recipes::{
 };
 use zk_testing::Zxid;
 
-use crate::{attempt, client, config, started};
+use crate::{client, config, started};
 
 /// Formats an error as a `main` that returns a `Result` prints it.
 fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
@@ -69,19 +69,6 @@ async fn lock_errors_have_the_failed_request_as_their_source() {
     let LockError::Client(request) = error else { panic!("{error}") };
     assert_eq!(error.source().unwrap().downcast_ref(), Some(request));
     assert!(LockError::Lost(LossReason::NodeDeleted).source().is_none());
-}
-
-/// The session ends before the reply to the create arrives.
-#[tokio::test(start_paused = true)]
-async fn failed_acquisition_names_the_create_of_its_node() {
-    let (server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/l").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    server.stall(0);
-    let waiting = attempt(&lock).await;
-    client.close().await;
-    let line = printed(waiting.await.unwrap());
-    assert!(line.starts_with("Error: create /l/_c_"), "{line}");
 }
 
 #[tokio::test(start_paused = true)]

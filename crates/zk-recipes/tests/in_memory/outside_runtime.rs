@@ -15,7 +15,7 @@ use zk_recipes::{
     Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore,
     run_whenever_held,
 };
-use zk_testing::{Op, Settings, TestServer};
+use zk_testing::{Op, TestServer};
 
 use crate::{T, child, children, client, config, settle, started};
 
@@ -120,23 +120,6 @@ async fn timers_work_outside_the_runtime() {
     other.delete(&child(&server, "/lock", 0), None).await.unwrap();
     let (lost, ran) = in_time(waiting).await.unwrap();
     assert_eq!((lost, ran), (LossReason::NodeDeleted, Err(DELETED)));
-}
-
-/// The server stalls until the lease has ended. The waiting thread has no timers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
-    let timeout = Duration::from_secs(2);
-    let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
-    let config = config(1).session_timeout(timeout);
-    let client = config.connector(server.clone()).connect().await.unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-    server.stall(0);
-    let waiting = tokio::spawn(on_thread(move || block_on(guard.lost())));
-    let lost = in_time(waiting).await.unwrap();
-    assert!(
-        matches!(lost, LossReason::LeaseDeadlinePassed | LossReason::SessionEnded(_)),
-        "{lost}"
-    );
 }
 
 /// The runtime of the driver shuts down while threads outside wait on it.

@@ -3,11 +3,11 @@
 //! Each test names the test of Curator. `tests/CURATOR.md` lists all of them.
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, ErrorCode, ParentMode};
-use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore, SemaphoreGuard, SharedCount};
+use zk_recipes::session::{Client, CreateMode, ErrorCode};
+use zk_recipes::{LockError, LossReason, Mutex, Semaphore, SemaphoreGuard, SharedCount};
 use zk_testing::{Cut, Op, SessionId};
 
-use crate::{T, children, client, cut_off, reconnect, running, settle, started};
+use crate::{T, children, client, cut_off, running, settle, started};
 
 const PATH: &str = "/a/path";
 
@@ -18,10 +18,6 @@ async fn queue_for(
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = Semaphore::new(client, PATH, max).unwrap();
     running(async move { semaphore.acquire_many(permits).await }).await
-}
-
-fn finished<X>(tasks: &[JoinHandle<X>]) -> u32 {
-    u32::try_from(tasks.iter().filter(|task| task.is_finished()).count()).unwrap()
 }
 
 /// `TestInterProcessMutex.testPersistentLock`: a custom lock driver for Curator may create
@@ -46,63 +42,6 @@ async fn waiter_queues_behind_a_persistent_contender() {
     assert!(!waiting.is_finished());
     one.delete(&created.path, None).await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
-}
-
-/// `TestInterProcessSemaphore.testRelease1AtATime`, `testReleaseInChunks`: released permits grant
-/// exactly as many waiters as they suffice for.
-#[tokio::test(start_paused = true)]
-async fn permits_released_in_chunks_grant_as_many_waiters() {
-    const MAX: u32 = 11;
-    for chunk in [1, 2, 5, 11] {
-        let (_server, [holder, other]) = started().await;
-        let semaphore = Semaphore::new(&holder, PATH, MAX).unwrap();
-        let mut held = semaphore.acquire_many(MAX).await.unwrap();
-        let mut waiting = Vec::new();
-        for _ in 0..MAX {
-            waiting.push(queue_for(&other, MAX, 1).await);
-        }
-        assert_eq!(finished(&waiting), 0);
-        while held.permits() > chunk {
-            held.split(chunk).expect("it has more").release().await.unwrap();
-            settle().await;
-            assert_eq!(finished(&waiting) + held.permits(), MAX);
-        }
-        held.release().await.unwrap();
-        let mut all = Vec::new();
-        for waiting in waiting {
-            all.push(waiting.await.unwrap().unwrap());
-        }
-        assert!(all.iter().all(SemaphoreGuard::is_held));
-        assert!(semaphore.try_acquire().await.unwrap().is_none());
-    }
-}
-
-/// `TestInterProcessSemaphore.testAcquireAfterLostServer` (CURATOR-335),
-/// `TestInterProcessMutexBase.testWaitingProcessKilledServer`: contenders queue before or during
-/// the loss of the server. They acquire in order after it returns, and no other node is left.
-#[tokio::test(start_paused = true)]
-async fn waiters_are_granted_in_order_after_a_reconnect() {
-    let (server, [one, other]) = started().await;
-    let lease = queue_for(&one, 1, 1).await.await.unwrap().unwrap();
-    let waiting = queue_for(&other, 1, 1).await;
-    server.refuse_connects(0);
-    for client in [&one, &other] {
-        server.connection_of(client.session_id()).cut(Cut::Rst);
-    }
-    settle().await;
-    let late = queue_for(&one, 1, 1).await;
-    assert!(one.end_reason().is_none() && !one.is_connected());
-    reconnect(&server).await;
-    assert!(lease.is_held(), "the session lives");
-    assert!(!waiting.is_finished() && !late.is_finished());
-    lease.release().await.unwrap();
-    settle().await;
-    assert!(waiting.is_finished() && !late.is_finished(), "who asked before goes first");
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    late.await.unwrap().unwrap().release().await.unwrap();
-    settle().await;
-    let left = ["/a/path/locks", "/a/path/leases"].map(|path| children(&server, path).len());
-    assert_eq!(left, [0, 0]);
 }
 
 /// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails after
@@ -176,31 +115,4 @@ async fn waiters_requeue_when_an_operator_deletes_the_lock() {
         visit.expect("they queue again").unwrap().expect("it was held");
     }
     assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
-}
-
-/// CURATOR-43: foreign nodes with names of all kinds in the queues of a semaphore and a read-write
-/// lock.
-#[tokio::test(start_paused = true)]
-async fn foreign_nodes_block_neither_a_semaphore_nor_a_rwlock() {
-    let (_server, [one]) = started().await;
-    for folder in ["/a/path/locks", "/a/path/leases", "/rw"] {
-        one.ensure_path(folder, ParentMode::Persistent).await.unwrap();
-        for name in ["0", "readme.txt", "-", "zzz", "\u{e4}", "0000000000"] {
-            let node = format!("{folder}/{name}");
-            one.create(&node, b"", CreateMode::Persistent).await.unwrap();
-        }
-    }
-    let both = queue_for(&one, 2, 2).await.await.unwrap().unwrap();
-    let next = queue_for(&one, 2, 1).await;
-    assert!(!next.is_finished(), "nor do they hide those who have them");
-    both.release().await.unwrap();
-    next.await.unwrap().unwrap().release().await.unwrap();
-    let sides = RwLock::new(&one, "/rw").unwrap();
-    let reading = sides.read().acquire().await.unwrap();
-    assert!(sides.write().try_acquire().await.unwrap().is_none());
-    reading.release().await.unwrap();
-    sides.write().acquire().await.unwrap().downgrade().await.unwrap().release().await.unwrap();
-    // A foreign node with the name of a writer counts as a writer.
-    one.create("/rw/__WRIT__0000000000", b"", CreateMode::Persistent).await.unwrap();
-    assert!(sides.read().try_acquire().await.unwrap().is_none());
 }

@@ -1,4 +1,4 @@
-//! A connection whose bytes pass through a reader on their way to the client.
+//! A connection with a tap that sees the bytes in both directions, and may hold them back.
 
 use std::future::{Future, ready};
 use std::io;
@@ -9,54 +9,70 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use zk_recipes::session::{Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-pub(crate) trait Reader: Clone + Send + Sync + Unpin + 'static {
+pub(crate) trait Tap: Clone + Send + Sync + Unpin + 'static {
+    fn stream(&self, server: &TestServer) -> io::Result<MemoryStream> {
+        server.stream(0)
+    }
+
     fn poll_read(
         &mut self,
         stream: &mut MemoryStream,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>>;
-}
+    ) -> Poll<io::Result<()>> {
+        Pin::new(stream).poll_read(cx, buf)
+    }
 
-/// Connector to the only server. Each connection has a copy of the reader.
-#[derive(Clone)]
-pub(crate) struct ReadBy<R> {
-    pub(crate) server: TestServer,
-    pub(crate) reader: R,
-}
-
-pub(crate) struct Stream<R> {
-    stream: MemoryStream,
-    reader: R,
-}
-
-impl<R: Reader> Connector for ReadBy<R> {
-    type Stream = Stream<R>;
-
-    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<Stream<R>>> + Send + 'static {
-        let reader = self.reader.clone();
-        ready(self.server.stream(0).map(|stream| Stream { stream, reader }))
+    fn poll_write(
+        &mut self,
+        stream: &mut MemoryStream,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(stream).poll_write(cx, bytes)
     }
 }
 
-impl<R: Reader> AsyncRead for Stream<R> {
+/// Connector to a server. Each connection has a copy of the tap.
+#[derive(Clone)]
+pub(crate) struct Tapped<T> {
+    pub(crate) server: TestServer,
+    pub(crate) tap: T,
+}
+
+pub(crate) struct Stream<T> {
+    stream: MemoryStream,
+    tap: T,
+}
+
+impl<T: Tap> Connector for Tapped<T> {
+    type Stream = Stream<T>;
+
+    fn connect(&self, _: &Host) -> impl Future<Output = io::Result<Stream<T>>> + Send + 'static {
+        let tap = self.tap.clone();
+        ready(tap.stream(&self.server).map(|stream| Stream { stream, tap }))
+    }
+}
+
+impl<T: Tap> AsyncRead for Stream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        this.reader.poll_read(&mut this.stream, cx, buf)
+        this.tap.poll_read(&mut this.stream, cx, buf)
     }
 }
 
-impl<R: Reader> AsyncWrite for Stream<R> {
+impl<T: Tap> AsyncWrite for Stream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let this = &mut *self;
+        this.tap.poll_write(&mut this.stream, cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
