@@ -8,7 +8,7 @@ use zk_recipes::blocking::{
     Client, Guard, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
 use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
-use zk_recipes::session::{Config, CreateMode, SessionEnd};
+use zk_recipes::session::{CreateMode, SessionEnd};
 use zk_testing::{Op, TestServer};
 
 use crate::children;
@@ -105,16 +105,6 @@ fn blocking_guard_dropped_in_a_task_is_released() {
 }
 
 #[test]
-fn blocking_values_print_the_async_ones() {
-    let (_server, client) = connected();
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().unwrap();
-    assert_eq!(format!("{client:?}"), format!("Client({:?})", client.as_async()));
-    assert_eq!(format!("{lock:?}"), format!("Lock({:?})", lock.as_async()));
-    assert_eq!(format!("{guard:?}"), format!("Guard(Some({:?}))", *guard));
-}
-
-#[test]
 fn blocking_client_has_the_plain_operations() {
     let (_server, client) = connected();
     client.create("/n", b"one", CreateMode::Persistent).unwrap();
@@ -141,21 +131,4 @@ fn blocking_manager_opens_the_next_session() {
     sessions.close();
     sessions.open_client().unwrap_err();
     wait_until("the session is closed", || server.with(|it| it.sessions().count()) == 0);
-}
-
-#[test]
-fn blocking_api_reaches_a_server_in_memory() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(async { TestServer::in_memory() });
-    let config = || Config::new("server-0:1").unwrap().connector(server.clone());
-
-    let client = Client::connect_with(config()).unwrap();
-    client.create("/n", b"", CreateMode::Persistent).unwrap();
-    assert!(server.with(|it| it.tree().contains("/n")));
-
-    let sessions = SessionManager::connect(config()).unwrap();
-    let first = sessions.client();
-    server.expire(first.as_async().session_id());
-    assert_eq!(first.wait_for_end(), SessionEnd::Expired);
-    sessions.open_client().unwrap().exists("/n").unwrap().unwrap();
 }

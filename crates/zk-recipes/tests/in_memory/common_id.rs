@@ -139,37 +139,6 @@ async fn name_of_a_removed_parent_is_given_up() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn lost_creates_of_a_session_are_found_among_its_own_nodes() {
-    for lost in 1..=3 {
-        for in_chroot in [false, true] {
-            let (server, [own, other]) = started().await;
-            let own = if in_chroot { own.chroot("/").unwrap() } else { own };
-            let lock = known(&own).await;
-            let held = known(&other).await.acquire().await.unwrap();
-            let fault = server.on(Op::Create2).session(own.session_id()).nth(lost);
-            let fault = fault.apply_then_drop_reply();
-            let waiting = [(); 3].map(|()| tokio::spawn(lock.clone().acquired()));
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
-            assert_eq!(fault.count(), 1);
-            assert_eq!(numbers(&server).1.len(), 4, "a node for each, and the holder's");
-            held.release().await.unwrap();
-            let mut nodes = Vec::new();
-            for waiting in waiting {
-                let guard = waiting.await.unwrap().unwrap();
-                nodes.push(guard.node().to_owned());
-                guard.release().await.unwrap();
-            }
-            nodes.sort();
-            nodes.dedup();
-            assert_eq!(nodes.len(), 3);
-            settle().await;
-            assert_eq!(children(&server, PATH), [""; 0]);
-        }
-    }
-}
-
 /// The search for a lost create takes no node of another handle of the session, and none of another lock.
 #[tokio::test(start_paused = true)]
 async fn search_leaves_the_nodes_of_other_handles() {

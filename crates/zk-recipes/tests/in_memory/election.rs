@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc;
 use zk_recipes::session::{Config, OPEN_ACL_UNSAFE, RetryOn, SessionManager};
 use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
@@ -175,37 +174,6 @@ async fn lead_returns_the_value_of_the_work_and_resigns() {
     assert!(!held.is_held() && children(&server, "/e").is_empty());
     let late = held.multi().set_data("/e", b"2", None).send().await.unwrap_err();
     assert_eq!(late.code(), Some(ErrorCode::NO_NODE), "{late}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn continued_terms_alternate_between_candidates() {
-    let server = TestServer::in_memory();
-    let (lead, mut led) = mpsc::unbounded_channel();
-    for seed in 1..4 {
-        let (election, lead) = (candidate(&server, seed).await, lead.clone());
-        tokio::spawn(async move {
-            let work = async |held: HeldLock| {
-                lead.send((seed, held.token()?)).unwrap();
-                settle().await;
-                Ok::<ControlFlow<Infallible>, LockError>(Continue(()))
-            };
-            election.lead(work, |interruption| panic!("{interruption}")).await
-        });
-        settle().await;
-    }
-    let mut terms = Vec::new();
-    for _ in 0..9 {
-        terms.push(led.recv().await.unwrap());
-        assert!(children(&server, "/e").len() <= 3);
-    }
-    let order: Vec<u128> = terms.iter().map(|(seed, _)| *seed).collect();
-    // The first candidate has led alone, until the others stood.
-    let order: Vec<u128> = order.into_iter().skip_while(|seed| *seed == 1).collect();
-    assert!(
-        order.windows(3).all(|it| it[0] != it[1] && it[1] != it[2] && it[0] != it[2]),
-        "{order:?}"
-    );
-    assert!(terms.is_sorted_by(|a, b| a.1 < b.1), "{terms:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -573,5 +541,17 @@ async fn dropped_candidacy_leaves_no_node() {
         reconnect(&server).await;
         assert!(stays.is_leader(), "{who:?} {is_cut}");
         assert_eq!(children(&server, "/e").len(), 1, "{who:?} {is_cut}");
+    }
+}
+
+/// The answer to a resignation says that the node is gone.
+#[tokio::test(start_paused = true)]
+async fn resignation_waits_for_the_deletion_of_the_node() {
+    for who in [Resigns::Leader, Resigns::Waiter] {
+        let (server, _election, resigning, _staying) = stood(who).await;
+        server.on(Op::Delete).delay(T / 8);
+        let begun = now();
+        resigning.resign().await.unwrap();
+        assert!(now() - begun >= T / 8, "{who:?}");
     }
 }

@@ -1,18 +1,12 @@
 //! Output of a program: errors that `main` returns, and values in logs.
 
 use std::error::Error;
-use std::pin::pin;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use zk_recipes::session::{Client, CreateMode, SessionManager};
-use zk_recipes::{
-    Election, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock,
-    Semaphore, SharedCount,
-};
-use zk_testing::Zxid;
+use zk_recipes::session::{Client, CreateMode};
+use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SharedCount};
 
-use crate::{client, config, started};
+use crate::{client, started};
 
 /// Formats an error as a `main` that returns a `Result` prints it.
 fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
@@ -69,41 +63,4 @@ async fn lock_errors_have_the_failed_request_as_their_source() {
     let LockError::Client(request) = error else { panic!("{error}") };
     assert_eq!(error.source().unwrap().downcast_ref(), Some(request));
     assert!(LockError::Lost(LossReason::NodeDeleted).source().is_none());
-}
-
-#[tokio::test(start_paused = true)]
-async fn debug_output_names_nodes_and_states() {
-    let (server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/l").unwrap();
-    let guard = lock.clone().with_owner(&Owner::new()).acquire().await.unwrap();
-    let ticket = lock.enqueue().await.unwrap();
-    let local = Mutex::new(&client, "/q").unwrap().with_local_queue(LocalQueueLimits::default());
-    let passed = local.acquire().await.unwrap();
-    let mut waits = pin!(local.acquire());
-    assert!(waits.as_mut().now_or_never().is_none());
-    let sessions = SessionManager::connect(config(2).connector(server.clone())).await.unwrap();
-    let candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
-    candidacy.wait_to_lead().await.unwrap();
-    for (output, part) in [
-        (format!("{guard:?}"), "Guard { hold: Hold {"),
-        (format!("{ticket:?}"), &*format!("Ticket {{ node: Some(\"{}\")", ticket.node().unwrap())),
-        (format!("{ticket:?}"), "ahead: 1"),
-        (format!("{local:?}"), "TurnQueue { waiters: 1"),
-        (format!("{passed:?}"), "turn: Turn {"),
-        (format!("{candidacy:?}"), "Candidacy { leadership: Leading {"),
-    ] {
-        assert!(output.contains(part), "{part} in {output}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn participants_print_ids_in_hexadecimal() {
-    let (_server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/l").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let participants = format!("{:?}", lock.participants().await.unwrap());
-    let czxid = Zxid(guard.token().unwrap().czxid());
-    let session = format!("session_id: {:#x}, czxid: {:#x}", client.session_id(), czxid);
-    assert!(participants.contains(&session), "{participants}");
-    assert_ne!(LossReason::NodeDeleted.to_string(), "");
 }

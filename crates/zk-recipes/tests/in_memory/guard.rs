@@ -3,13 +3,11 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures::FutureExt;
 use zk_recipes::session::{CreateMode, ErrorCode};
 use zk_recipes::{LocalQueueLimits, LockError, LossReason, Mutex, revoke};
 use zk_testing::{Op, TestServer};
@@ -43,22 +41,6 @@ async fn check_fails_when_the_node_is_recreated() {
     assert!(guard.is_held(), "the guard does not watch its node yet");
     assert_eq!(guard.check().await, Err(DELETED));
     assert_eq!(guard.token(), Err(DELETED));
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_returns_released_when_the_guard_is_released() {
-    let (_server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let mut lost = pin!(guard.lost());
-    assert!(lost.as_mut().now_or_never().is_none());
-    guard.release().await.unwrap();
-    assert_eq!(lost.await, LossReason::Released);
-
-    let guard = lock.acquire().await.unwrap();
-    let lost = guard.lost();
-    drop(guard);
-    assert_eq!(lost.await, LossReason::Released);
 }
 
 /// The driver's task does not run, as if another task blocked its thread.

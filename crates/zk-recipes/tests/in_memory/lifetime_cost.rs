@@ -469,21 +469,6 @@ async fn nodes_deleted_during_a_disconnect_cost_three_lists() {
     }
 }
 
-/// Only a list shows a reader that no other writer is ahead of it.
-#[tokio::test(start_paused = true)]
-async fn readers_list_once_if_the_writer_left_during_a_disconnect() {
-    for back_at in SERVERS {
-        let (server, _other, writer, queue) = Queue::start(Kind::Reader, WAITERS).await;
-        let sent = queue.cut(&server, back_at, async {}).await;
-        assert_eq!(sent, [SET_WATCHES], "nobody has gone");
-        let goes = async { writer.release_boxed().await.unwrap() };
-        let sent = queue.cut(&server, back_at, goes).await;
-        // The guards keep the watches of the waiters.
-        assert_eq!(sent, sorted([vec![GET_CHILDREN2; WAITERS], vec![SET_WATCHES]].concat()));
-        assert_eq!(queue.granted(), WAITERS);
-    }
-}
-
 /// The first in the queue lists the leases once, acquires the permit and deletes its queue node.
 ///
 /// The next waiter creates a lease, and watches its queue node and the leases of others. No other

@@ -311,22 +311,6 @@ async fn other_owner_waits_unless_both_read() {
     }
 }
 
-/// A waiting writer does not block an owner that reads from reading again.
-#[tokio::test(start_paused = true)]
-async fn same_owner_read_then_read_while_a_writer_waits() {
-    let (_server, [one, other]) = started().await;
-    let lock = own(&one);
-    let first = lock.read().acquire().await.unwrap();
-    let writer = queue_writer(&other).await;
-    let second = lock.read().try_acquire().await.unwrap().expect("it has it already");
-    assert!(own(&one).read().try_acquire().await.unwrap().is_none(), "another owner waits");
-    drop(first);
-    settle().await;
-    assert!(!writer.is_finished());
-    second.release().await.unwrap();
-    drop(writer.await.unwrap());
-}
-
 #[tokio::test(start_paused = true)]
 async fn same_owner_read_then_write() {
     let (server, client, record) = started_recorded().await;

@@ -3,9 +3,9 @@
 //! Each test names the test of Curator. `tests/CURATOR.md` lists all of them.
 
 use tokio::task::JoinHandle;
-use zk_recipes::session::{Client, CreateMode, ErrorCode};
+use zk_recipes::session::{Client, ErrorCode};
 use zk_recipes::{LockError, LossReason, Mutex, Semaphore, SemaphoreGuard, SharedCount};
-use zk_testing::{Cut, Op, SessionId};
+use zk_testing::{Cut, Op};
 
 use crate::{T, children, client, cut_off, running, settle, started};
 
@@ -18,30 +18,6 @@ async fn queue_for(
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
     let semaphore = Semaphore::new(client, PATH, max).unwrap();
     running(async move { semaphore.acquire_many(permits).await }).await
-}
-
-/// `TestInterProcessMutex.testPersistentLock`: a custom lock driver for Curator may create
-/// contenders that outlive their sessions.
-///
-/// This crate creates none, and waits for them like for any other contender.
-#[tokio::test(start_paused = true)]
-async fn waiter_queues_behind_a_persistent_contender() {
-    let (_server, [gone, one]) = started().await;
-    let lock = Mutex::new(&one, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let prefix = "/lock/_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-lock-";
-    let created = gone.create(prefix, b"", CreateMode::PersistentSequential).await.unwrap();
-    gone.close().await;
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    assert_eq!(lock.participants().await.unwrap()[0].session_id, SessionId::NONE);
-    let waiting = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire().await.unwrap() }
-    });
-    tokio::time::sleep(3 * T).await; // reason: no session that ends sets it free
-    assert!(!waiting.is_finished());
-    one.delete(&created.path, None).await.unwrap();
-    waiting.await.unwrap().release().await.unwrap();
 }
 
 /// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails after

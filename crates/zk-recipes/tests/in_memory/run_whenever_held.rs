@@ -87,23 +87,6 @@ async fn work_runs_again_on_the_next_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_runs_again_on_the_same_session_after_a_deletion() {
-    let server = TestServer::in_memory();
-    let operator = client(&server, 2).await;
-    let (mut holders, interruptions, _running) = run(sessions(&server, 1).await);
-    let held = holders.recv().await.unwrap();
-    settle().await;
-    let (session_id, node) = (held.client().session_id(), held.nodes().remove(0));
-    operator.delete(&node, None).await.unwrap();
-    let again = holders.recv().await.unwrap();
-    assert_eq!(again.client().session_id(), session_id);
-    let told = interruptions.lock().unwrap().clone();
-    let [Interruption::Lost { reason: LossReason::NodeDeleted, .. }] = told[..] else {
-        panic!("{told:?}")
-    };
-}
-
-#[tokio::test(start_paused = true)]
 async fn transaction_of_the_work_has_the_chroot_of_its_lock() {
     let server = TestServer::in_memory();
     client(&server, 2).await.create("/tenant", b"", CreateMode::Persistent).await.unwrap();

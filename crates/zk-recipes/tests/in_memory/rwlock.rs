@@ -10,7 +10,6 @@ use zk_recipes::session::{Client, CreateMode, ErrorCode, ErrorKind};
 use zk_recipes::{Guard, LockError, LossReason, Mutex, RwLock, WriteGuard};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::recorded_connection::{GET_CHILDREN2, recorded_client, without_lease};
 use crate::{
     LEASE, T, children, client, now, queue, running, settle, settle_node_watches, started,
 };
@@ -63,19 +62,6 @@ async fn writer_waits_for_every_reader_that_has_waited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reader_does_not_overtake_a_waiting_writer() {
-    let (_server, [one, other]) = started().await;
-    let reading = rw(&one).read().acquire().await.unwrap();
-    let writer = queue_writer(&other).await;
-    let late = queue_reader(&one).await;
-    assert!(rw(&one).read().try_acquire().await.unwrap().is_none());
-    assert!(!late.is_finished());
-    writer.abort();
-    let late = late.await.unwrap();
-    assert!(reading.is_held() && late.is_held(), "the writer has given up");
-}
-
-#[tokio::test(start_paused = true)]
 async fn participants_of_each_side_are_listed_separately() {
     let (_server, [one, other]) = started().await;
     let lock = rw(&one).with_data(*b"one");
@@ -101,40 +87,6 @@ async fn participants_of_each_side_are_listed_separately() {
     assert_eq!(nodes(lock.write().participants().await.unwrap()), [(write.clone(), Some(1))]);
     let all = nodes(lock.participants().await.unwrap());
     assert_eq!(all, [(read.clone(), Some(0)), (write, Some(1)), (read, Some(2))]);
-}
-
-/// In Curator every reader watches the first writer. All readers wake, list and watch again
-/// whenever a writer leaves.
-#[tokio::test(start_paused = true)]
-async fn readers_wake_only_after_the_last_writer_ahead_leaves() {
-    const READERS: usize = 20;
-    let (server, [writers]) = started().await;
-    let (readers, record) = recorded_client(&server, 2).await;
-    let first = rw(&writers).write().acquire().await.unwrap();
-    let second = queue_writer(&writers).await;
-    let mut waiting = Vec::new();
-    for _ in 0..READERS {
-        waiting.push(queue_reader(&readers).await);
-    }
-    assert_eq!(record.count(), 3 * READERS, "each: create, list, watches");
-
-    first.release().await.unwrap();
-    let second = second.await.unwrap();
-    settle().await;
-    assert_eq!(record.count(), 0, "the exit of the first writer is nothing to them");
-
-    second.release().await.unwrap();
-    let mut guards = Vec::new();
-    for reader in waiting {
-        guards.push(reader.await.unwrap());
-    }
-    settle().await;
-    let sent = without_lease(record.take().concat());
-    assert_eq!(sent, [GET_CHILDREN2; READERS], "each lists once");
-    settle_node_watches().await;
-    let sent = without_lease(record.take().concat());
-    assert_eq!(sent, [0; 0], "each guard keeps the watch of the waiter on its node");
-    assert!(guards.iter().all(Guard::is_held));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,5 @@
 //! An acquisition with a timeout returns in that time, in every state of the connection.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
@@ -192,44 +191,6 @@ async fn multi_lock_fails_in_time_when_no_release_is_answered() {
     }
 }
 
-/// Curator's `acquire(0)` acquires a free lock, too.
-#[tokio::test(start_paused = true)]
-async fn zero_timeout_acquires_at_any_round_trip() {
-    for round_trip in [5, 50, 500].map(Duration::from_millis) {
-        for kind in KINDS {
-            let case = format!("{kind}, {round_trip:?}");
-            let (server, [one, other]) = started().await;
-            let slow = server.on_any_request().always().session(one.session_id());
-            drop(slow.delay(round_trip));
-            assert_eq!(acquire(kind, &one, Duration::ZERO).await, Ok(true), "{case}: no path yet");
-            pass(round_trip * 4).await;
-
-            let start = now();
-            assert_eq!(acquire(kind, &one, Duration::ZERO).await, Ok(true), "{case}");
-            let took = start.elapsed();
-            assert!(took <= round_trip * 8, "{case}: {took:?}");
-            pass(round_trip * 4).await;
-
-            let held = hold_all(&other).await;
-            let before = nodes(&server);
-            assert_eq!(acquire(kind, &one, Duration::ZERO).await, Ok(false), "{case}");
-            pass(round_trip * 4).await;
-            assert_eq!(nodes(&server), before, "{case}: nothing is left");
-            drop(held);
-        }
-    }
-}
-
-/// Lets virtual time pass, in which releases in the background are answered.
-async fn pass(time: Duration) {
-    tokio::time::sleep(time).await; // reason: virtual time
-    settle().await;
-}
-
-fn nodes(server: &TestServer) -> BTreeSet<String> {
-    server.with(|ensemble| ensemble.tree().iter().map(|(path, _)| path.to_owned()).collect())
-}
-
 /// The connection is lost before the request is sent, or together with the answer.
 #[tokio::test(start_paused = true)]
 async fn try_acquire_does_not_wait_for_a_connection() {
@@ -275,22 +236,4 @@ async fn try_acquire_does_not_wait_for_a_connection() {
     let _guard = owned.acquire().await.unwrap();
     cut_off(&server, &client).await;
     assert!(owned.try_acquire().await.unwrap().is_some());
-}
-
-/// The second lock is held, and the connection is lost while the first lock is released.
-#[tokio::test(start_paused = true)]
-async fn multi_lock_releases_without_waiting_for_a_connection() {
-    let (server, [client, other]) = started().await;
-    let lock = |path: &str| Arc::new(Mutex::new(&client, path).unwrap()) as Arc<dyn Lock>;
-    let both = MultiLock::new([lock("/first"), lock("/second")]);
-    let _held = Mutex::new(&other, "/second").unwrap().acquire().await.unwrap();
-    server.refuse_connects(0);
-    drop(server.on(Op::Delete).session(client.session_id()).drop_before_applying());
-    let start = now();
-    assert!(both.try_acquire().await.unwrap().is_none());
-    assert_eq!(start.elapsed(), Duration::ZERO);
-    settle().await;
-    assert!(!client.is_connected());
-    reconnect(&server).await;
-    assert_eq!(children(&server, "/first").len(), 0);
 }
