@@ -82,32 +82,6 @@ async fn last_lock_name_decides_on_the_recipe() {
     assert!(is_foreign(&refused), "{refused:?}");
 }
 
-/// The ways are `enqueue`, a timeout, a multi-lock, and several permits.
-#[tokio::test(start_paused = true)]
-async fn foreign_node_is_found_by_every_way_to_acquire() {
-    let (server, [one, other]) = started().await;
-    let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
-    let foreign = LockError::ForeignNode {
-        path: PATH.to_owned(),
-        node: held.node().to_owned(),
-        recipe: Recipe::ReadWriteLock,
-    };
-    let mutex = Mutex::new(&other, PATH).unwrap();
-    assert_eq!(mutex.enqueue().await.unwrap_err(), foreign);
-    for timeout in [Duration::ZERO, T] {
-        assert_eq!(mutex.acquire_timeout(timeout).await.unwrap_err(), foreign);
-    }
-    let first: Arc<dyn Lock> = Arc::new(Mutex::new(&other, "/first").unwrap());
-    let several = MultiLock::new([first, Arc::new(mutex)]);
-    assert_eq!(several.acquire().await.unwrap_err().failures()[0].error, foreign);
-    let semaphore = Semaphore::new(&other, PATH, 5).unwrap();
-    assert_eq!(semaphore.acquire_many(3).await.unwrap_err(), foreign);
-    assert_eq!(semaphore.try_acquire_many(3).await.unwrap_err(), foreign);
-    settle().await;
-    assert_eq!((nodes(&server), children(&server, "/first").len()), (1, 0));
-    held.check().await.unwrap();
-}
-
 /// The contender that arrives second checks the path, so the node of the first one stays valid.
 #[tokio::test(start_paused = true)]
 async fn waiter_is_not_refused_for_a_node_that_arrives_later() {

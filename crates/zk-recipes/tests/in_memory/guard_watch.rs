@@ -187,32 +187,6 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
     }
 }
 
-/// The request for the watch is lost with the connection.
-#[tokio::test(start_paused = true)]
-async fn guard_sets_its_watch_again_when_the_request_was_lost() {
-    let (server, [other]) = started().await;
-    let (one, record) = recorded_client(&server, 2).await;
-    let lock = Mutex::new(&one, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    settle().await;
-    let guard = lock.acquire().await.unwrap();
-    record.take();
-    let lost = server.on(Op::GetChildren2).drop_before_applying();
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert_eq!(lost.count(), 1);
-    assert_eq!(
-        without_lease(record.take().concat()),
-        [WATCH_NODE; 2],
-        "it sends the request again"
-    );
-    assert!(guard.is_held());
-    settle().await;
-    other.delete(guard.node(), None).await.unwrap();
-    settle().await;
-    assert_eq!(guard.token(), Err(DELETED));
-}
-
 #[tokio::test(start_paused = true)]
 async fn lost_guard_has_no_time_left() {
     for how in ["deleted", "cut off", "expired", "closed"] {

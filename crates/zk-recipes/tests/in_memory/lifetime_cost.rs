@@ -426,22 +426,6 @@ fn sorted(mut ops: Vec<i32>) -> Vec<i32> {
     ops
 }
 
-#[tokio::test(start_paused = true)]
-async fn reconnect_sets_the_watches_again_without_a_list() {
-    for back_at in SERVERS {
-        let (server, _other, held, queue) = Queue::start(Kind::Mutex, WAITERS / 2).await;
-        let sent = queue.cut(&server, back_at, async {}).await;
-        assert_eq!((sent, queue.granted()), (vec![SET_WATCHES], 0));
-        held.release_boxed().await.unwrap();
-        settle().await;
-        assert_eq!(queue.granted(), 1);
-        // A waiter that was disconnected lists once before it acquires the lock, because the missed
-        // events arrive in no order. The guard keeps the watch of the waiter.
-        let sent = without_lease(queue.record.take().concat());
-        assert_eq!(sent, [GET_CHILDREN2], "the first in the queue, and nobody else");
-    }
-}
-
 /// The holder and a contender in the middle of the queue leave during the disconnect.
 #[tokio::test(start_paused = true)]
 async fn nodes_deleted_during_a_disconnect_cost_three_lists() {

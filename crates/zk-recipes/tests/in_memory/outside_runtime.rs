@@ -195,31 +195,3 @@ async fn waiter_moves_to_another_runtime_when_its_own_ends() {
         waiting.await.unwrap().unwrap().release().await.unwrap();
     }
 }
-
-/// The lock is uncontended, or acquired after a wait for another client.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_acquired_outside_the_runtime_sees_its_deletion() {
-    for waits in [false, true] {
-        let (server, [one, other]) = started().await;
-        let [lock, others] = [&one, &other].map(|client| Mutex::new(client, "/lock").unwrap());
-        let in_the_way = if waits { Some(others.acquire().await.unwrap()) } else { None };
-        let acquiring = tokio::spawn(on_thread(move || block_on(lock.acquire()).unwrap()));
-        if let Some(in_the_way) = in_the_way {
-            while children(&server, "/lock").len() < 2 {
-                tokio::task::yield_now().await;
-            }
-            in_the_way.release().await.unwrap();
-        }
-        let guard: Guard = in_time(acquiring).await.unwrap();
-        assert!(guard.is_held() && guard.last_proven().is_some(), "waits: {waits}");
-        // The guard's own watch reports the deletion; no check is sent before that.
-        let lost = guard.lost();
-        other.delete(guard.node(), None).await.unwrap();
-        assert_eq!(in_time(lost).await, LossReason::NodeDeleted, "waits: {waits}");
-        let released = on_thread(move || {
-            assert_eq!((guard.token(), guard.remaining()), (Err(DELETED), Duration::ZERO));
-            block_on(guard.release())
-        });
-        assert_eq!(in_time(released).await, Err(DELETED), "waits: {waits}");
-    }
-}

@@ -13,7 +13,7 @@ use zk_recipes::{
 };
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{Kind, T, children, cut_off, now, reconnect, settle, started};
+use crate::{Kind, T, children, cut_off, now, reconnect, running, settle, started};
 
 /// Maximum delay of an acquisition beyond its timeout.
 const LATE: Duration = Duration::from_millis(20);
@@ -236,4 +236,24 @@ async fn try_acquire_does_not_wait_for_a_connection() {
     let _guard = owned.acquire().await.unwrap();
     cut_off(&server, &client).await;
     assert!(owned.try_acquire().await.unwrap().is_some());
+}
+
+/// The attempt waits for an answer.
+#[tokio::test(start_paused = true)]
+async fn try_acquire_ends_with_the_connection_or_the_session() {
+    for is_closed in [false, true] {
+        let (server, [client]) = started().await;
+        let lock = Mutex::new(&client, "/m").unwrap();
+        server.on(Op::Create2).always().never_answer();
+        let asked = running(async move { lock.try_acquire().await.map(drop) }).await;
+        assert!(!asked.is_finished());
+        match is_closed {
+            true => client.close().await,
+            false => cut_off(&server, &client).await,
+        }
+        assert!(asked.is_finished(), "closed: {is_closed}");
+        let retry_on = asked.await.unwrap().unwrap_err().retry_on();
+        let expected = if is_closed { RetryOn::NewSession } else { RetryOn::SameSession };
+        assert_eq!(retry_on, expected);
+    }
 }

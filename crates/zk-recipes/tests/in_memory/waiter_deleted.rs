@@ -195,32 +195,6 @@ async fn waiter_with_an_acl_does_not_watch_a_namesake() {
     assert!(one.exists(&own).await.unwrap().is_some(), "the node of another client stays");
 }
 
-/// The waiter is first when it queues, or when its predecessor leaves. Its node is deleted before
-/// it acquires the lock.
-#[tokio::test(start_paused = true)]
-async fn first_waiter_requeues_when_its_node_is_deleted() {
-    for behind_another in [false, true] {
-        let (_server, [one, other]) = started().await;
-        let before = match behind_another {
-            true => Some(mutex(&other).acquire().await.unwrap()),
-            false => None,
-        };
-        let mut waiting = mutex(&one).enqueue().await.unwrap();
-        if let Some(guard) = before {
-            guard.release().await.unwrap();
-        }
-        assert_eq!(waiting.position_changed().await.unwrap().ahead, 0);
-        other.delete(waiting.node().unwrap(), None).await.unwrap();
-        let held = mutex(&other).acquire().await.unwrap();
-        settle().await;
-        assert_eq!(waiting.refresh().await.unwrap().ahead, 1, "behind another: {behind_another}");
-        let waiting = running(waiting.acquire()).await;
-        assert!(!waiting.is_finished());
-        held.release().await.unwrap();
-        waiting.await.unwrap().unwrap().check().await.unwrap();
-    }
-}
-
 /// The waiter becomes first after its lease has expired, and renews the lease before it acquires
 /// the lock. It does not check its node during the renewal.
 #[tokio::test(start_paused = true)]

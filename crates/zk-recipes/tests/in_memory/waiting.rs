@@ -214,19 +214,15 @@ async fn reader_counts_writers_ahead_and_writer_counts_all() {
         (holder.as_deref(), last_writer.position().holder),
         (Some(first.node()), holder.clone())
     );
-
-    first.release().await.unwrap();
-    second.acquire().await.unwrap().release().await.unwrap();
+    drop((first, second));
     let writing = writer.await.unwrap();
     let place = last_reader.refresh().await.unwrap();
     assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(writing.node())));
     let reading = writing.downgrade().await.unwrap();
     assert_eq!(last_reader.refresh().await.unwrap().ahead, 1, "one writer less");
     drop((reading, reader.await.unwrap()));
-    let writing = last_writer.acquire().await.unwrap();
-    drop(writing);
+    drop(last_writer.acquire().await.unwrap());
     assert_eq!(last_reader.position_changed().await.unwrap().ahead, 0);
-    drop(last_reader.acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
