@@ -1,10 +1,17 @@
-//! Output of a program: errors that `main` returns, and values in logs.
+//! Output of a program: errors that `main` returns, and values in logs. Locks, guards and their futures move
+//! between threads, which the compiler checks.
 
 use std::error::Error;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode};
-use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, RwLock, Semaphore, SharedCount};
+use zk_recipes::session::{Client, CreateMode, SessionManager, WatchStream};
+use zk_recipes::{
+    Candidacy, Candidate, Election, Guard, HeldLock, Leadership, Lock, LockError, LockGuard,
+    LossReason, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
+    SemaphoreMutex, SharedCount, SharedValue, Ticket, WriteGuard, run_whenever_held,
+};
 
 use crate::{client, started};
 
@@ -63,4 +70,45 @@ async fn lock_errors_have_the_failed_request_as_their_source() {
     let LockError::Client(request) = error else { panic!("{error}") };
     assert_eq!(error.source().unwrap().downcast_ref(), Some(request));
     assert!(LockError::Lost(LossReason::NodeDeleted).source().is_none());
+}
+
+fn is_send_and_sync<T: Send + Sync>() {}
+fn is_send<T: Send>(_: T) {}
+
+#[test]
+fn locks_and_guards_are_send_and_sync() {
+    is_send_and_sync::<(Client, SessionManager, WatchStream)>();
+    is_send_and_sync::<(Mutex, RwLock, Semaphore, SemaphoreMutex, MultiLock, Box<dyn Lock>)>();
+    is_send_and_sync::<(Guard, WriteGuard, SemaphoreGuard, MultiGuard, Box<dyn LockGuard>)>();
+    is_send_and_sync::<(Owner, Ticket, SharedValue, SharedCount, LockError)>();
+    is_send_and_sync::<(Election, Candidacy, Candidate, Leadership, HeldLock)>();
+}
+
+/// The futures are created and never polled.
+#[test]
+fn futures_of_locks_and_elections_are_send() {
+    fn locks(lock: &Mutex, permits: &Semaphore, guard: Guard, manager: &SessionManager) {
+        is_send(lock.acquire());
+        is_send(lock.acquire_timeout(Duration::ZERO));
+        is_send(permits.acquire_many(2));
+        is_send(guard.check());
+        is_send(guard.lost());
+        is_send(guard.release());
+        is_send(run_whenever_held(
+            manager,
+            |client| Mutex::new(client, "/lock"),
+            |_| std::future::ready(Ok::<(), LockError>(())),
+            |_| {},
+        ));
+    }
+    fn elections(election: &Election, candidacy: Candidacy) {
+        let work = |_| std::future::ready(Ok::<_, LockError>(ControlFlow::Break(())));
+        is_send(election.lead(work, |_| {}));
+        is_send(election.candidates());
+        is_send(election.leader());
+        is_send(candidacy.wait_to_lead());
+        is_send(candidacy.resign());
+    }
+    let _: fn(&Mutex, &Semaphore, Guard, &SessionManager) = locks;
+    let _: fn(&Election, Candidacy) = elections;
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::session::{Acl, Client, CreateMode, ParentMode, Perms, RetryOn, path};
-use zk_recipes::{
-    Lock, LockError, LockGuard, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
-};
+use zk_recipes::{Lock, LockError, LockGuard, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::{Op, TestServer};
 
 use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};

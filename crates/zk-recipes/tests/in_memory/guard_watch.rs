@@ -8,7 +8,7 @@ use std::time::Duration;
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorKind, Limit, Perms};
 use zk_recipes::{LockError, LockGuard, LossReason, MultiLock, Mutex, RwLock, Semaphore, revoke};
-use zk_testing::{Cut, Op, Settings, TestServer, Version};
+use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::recorded_connection::{
     DELETE, EXISTS, Record, WATCH_NODE, recorded, recorded_client, without_lease,

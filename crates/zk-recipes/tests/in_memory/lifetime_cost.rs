@@ -165,7 +165,7 @@ async fn free_lock_costs_one_write_for_each_of_its_queues() {
 }
 
 /// The hand-off of a mutex costs no request, after any wait; see
-/// [`lease_in_line`](crate::lease_in_line).
+/// [`next_in_line_acquires_without_a_request_after_a_long_wait`].
 ///
 /// A writer may return as a reader ahead of the waiters, and permits must be counted. These
 /// hand-offs cost one list. The guard keeps the watch of the waiter on its node.

@@ -12,8 +12,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::session::{ErrorCode, SessionManager};
 use zk_recipes::{
-    Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore,
-    run_whenever_held,
+    LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore, run_whenever_held,
 };
 use zk_testing::{Op, TestServer};
 

@@ -13,14 +13,14 @@ use zk_testing::{Op, TestServer};
 
 use crate::{T, child, children, running, settle, started};
 
-pub(crate) const PATH: &str = "/s";
+const PATH: &str = "/s";
 
 fn semaphore(client: &Client, max: u32) -> Semaphore {
     Semaphore::new(client, PATH, max).unwrap()
 }
 
 /// Starts an acquisition, and lets it run until it waits or holds its permits.
-pub(crate) async fn queue_for(
+async fn queue_for(
     semaphore: &Semaphore,
     permits: u32,
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
@@ -28,15 +28,15 @@ pub(crate) async fn queue_for(
     running(async move { semaphore.acquire_many(permits).await }).await
 }
 
-pub(crate) fn turns(server: &TestServer) -> usize {
+fn turns(server: &TestServer) -> usize {
     children(server, "/s/locks").len()
 }
 
-pub(crate) fn leases(server: &TestServer) -> usize {
+fn leases(server: &TestServer) -> usize {
     children(server, "/s/leases").len()
 }
 
-pub(crate) async fn expect_nothing_left(server: &TestServer, what: &str) {
+async fn expect_nothing_left(server: &TestServer, what: &str) {
     settle().await;
     assert_eq!((turns(server), leases(server)), (0, 0), "{what}");
 }
@@ -459,4 +459,32 @@ async fn waiter_above_a_lowered_limit_gives_its_turn_back() {
     first.release().await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
     expect_nothing_left(&server, "released").await;
+}
+
+/// An operator deletes a lock with all its holders and waiters.
+///
+/// The waiters create the parents again and queue again. The lease of the holder reports its loss.
+#[tokio::test(start_paused = true)]
+async fn waiters_requeue_when_an_operator_deletes_the_lock() {
+    let (server, [one, other, operator]) = started().await;
+    let lease = semaphore(&one, 1).acquire().await.unwrap();
+    let waiting =
+        [queue_for(&semaphore(&one, 1), 1).await, queue_for(&semaphore(&other, 1), 1).await];
+    let visits = waiting.map(|waiting| {
+        tokio::spawn(async move { waiting.await.unwrap().unwrap().release().await })
+    });
+    let mut all = operator.multi();
+    for below in ["/s/locks", "/s/leases"] {
+        for name in children(&server, below) {
+            all = all.delete(&format!("{below}/{name}"), None);
+        }
+        all = all.delete(below, None);
+    }
+    all.delete(PATH, None).send().await.unwrap();
+    assert_eq!(lease.lost().await, LossReason::NodeDeleted);
+    for visit in visits {
+        let visit = tokio::time::timeout(6 * T, visit).await;
+        visit.expect("they queue again").unwrap().expect("it was held");
+    }
+    assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
 }

@@ -338,3 +338,26 @@ async fn repeated_cleanup_keeps_the_node_of_the_next_attempt() {
     assert!(guard.node().ends_with("-0000000002"), "{}", guard.node());
     assert_eq!(children(&server, PATH).len(), 1);
 }
+
+/// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails after
+/// its node was created deletes the node, and returns the cause. The next contender acquires the
+/// lock.
+#[tokio::test(start_paused = true)]
+async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
+    let (server, [one, other]) = started().await;
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    // The list that would show the acquisition fails, and so does the first delete of the node.
+    let list = server.on(Op::GetChildren2).always().answer(ErrorCode::NO_AUTH);
+    let delete = server.on(Op::Delete).times(1).drop_before_applying();
+    let LockError::Client(failed) = lock.acquire().await.unwrap_err() else {
+        panic!("the server declines the list")
+    };
+    assert_eq!(failed.code(), Some(ErrorCode::NO_AUTH), "{failed}");
+    list.cancel();
+    let next = Mutex::new(&other, "/lock").unwrap();
+    let guard = next.acquire_timeout(3 * T).await.unwrap().expect("nobody is in the way");
+    assert_eq!(delete.count(), 1);
+    assert_eq!(children(&server, "/lock").len(), 1);
+    guard.release().await.unwrap();
+}
