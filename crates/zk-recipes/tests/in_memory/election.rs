@@ -117,8 +117,11 @@ async fn selector_excludes_a_mutex_and_refuses_a_latch() {
             let LockError::ForeignNode { recipe: it, .. } = &refused else { panic!("{refused}") };
             assert_eq!((*it, refused.retry_on()), (recipe, RetryOn::Never));
         }
-        let beside = second.clone().allow_foreign_nodes().stand();
+        let other = second.clone().allow_foreign_nodes();
+        assert!(other.leader().await.unwrap().is_none() && ids(&other).await.is_empty());
+        let beside = other.stand();
         leads_within(T, &beside).await;
+        assert_eq!((ids(&other).await.len(), ids(first).await.len()), (1, 1), "of its own recipe");
         beside.resign().await.unwrap();
         leads.resign().await.unwrap();
     }
@@ -272,19 +275,6 @@ fn candidacy_has_ended_when_the_runtime_is_shut_down() {
     drop(runtime);
     let state = candidacy.leadership();
     assert!(matches!(state, Leadership::Ended(Ok(()))), "{state:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn nodes_of_other_recipes_are_no_candidates() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 2).await;
-    let _other = Mutex::new(&one, "/e").unwrap().acquire().await.unwrap();
-    let election = candidate(&server, 1).await.allow_foreign_nodes();
-    assert!(election.leader().await.unwrap().is_none() && ids(&election).await.is_empty());
-    let candidacy = election.stand();
-    leads_within(T, &candidacy).await;
-    assert_eq!(ids(&election).await, ["c1"]);
-    assert_eq!(election.leader().await.unwrap().unwrap().id, "c1");
 }
 
 /// An instance must not stop to stand because of a mistake that somebody mends ten minutes later.

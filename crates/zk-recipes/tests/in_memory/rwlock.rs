@@ -11,7 +11,7 @@ use zk_recipes::{Guard, LockError, LossReason, Mutex, RwLock, WriteGuard};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::{
-    LEASE, T, children, client, now, queue, running, settle, settle_node_watches, started,
+    LEASE, T, children, client, cut_off, now, queue, running, settle, settle_node_watches, started,
 };
 
 pub(crate) const PATH: &str = "/rw";
@@ -208,42 +208,35 @@ async fn downgrade_fails_when_its_session_ends_and_leaves_no_node() {
     }
 }
 
-/// The session stays alive and the read node is created. The lease ends before the client can
-/// verify that.
+/// The session stays alive and the read node is created. The lease ends before the client can verify that, or
+/// the answer arrives in time, but its task is polled after the lease deadline.
 #[tokio::test(start_paused = true)]
-async fn downgrade_fails_when_the_lease_ends_before_a_reconnect() {
-    let (server, [one]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    let lost = server.on(Op::Multi).session(one.session_id()).apply_then_drop_reply();
-    server.refuse_connects(0);
-    let before = now();
-    let refused = writing.downgrade().await.unwrap_err();
-    assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
-    let after = now() - before;
-    assert!(after <= LEASE, "the lease ends before the session does: {after:?}");
-    assert_eq!((lost.count(), entries(&server)), (1, vec!["__READ__0000000000".to_owned()]));
-    server.accept_connects(0);
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 5).await;
-    one.exists("/").await.expect("the session lives on");
-    expect_nobody(&server, "the node is taken away again").await;
-}
-
-/// The answer arrives in time, but its task is polled after the lease deadline.
-#[tokio::test(start_paused = true)]
-async fn downgrade_fails_if_polled_after_the_lease_deadline() {
-    let (server, [one]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    let mut downgrade = pin!(writing.downgrade());
-    assert!(downgrade.as_mut().now_or_never().is_none());
-    settle().await;
-    assert_eq!(entries(&server), ["__READ__0000000000"]);
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, longer than the lease and shorter than the session timeout
-    tokio::time::sleep(T * 19 / 20).await;
-    let refused = downgrade.await.unwrap_err();
-    assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed));
+async fn downgrade_fails_when_the_lease_ends_before_it_is_seen() {
+    for is_polled_late in [false, true] {
+        let (server, [one]) = started().await;
+        let writing = rw(&one).write().acquire().await.unwrap();
+        let before = now();
+        let mut downgrade = pin!(writing.downgrade());
+        if is_polled_late {
+            assert!(downgrade.as_mut().now_or_never().is_none());
+            settle().await;
+            cut_off(&server, &one).await;
+            // reason: virtual time, longer than the lease and shorter than the session timeout
+            tokio::time::sleep(T * 19 / 20).await;
+        } else {
+            server.refuse_connects(0);
+            drop(server.on(Op::Multi).apply_then_drop_reply());
+        }
+        let refused = downgrade.await.unwrap_err();
+        assert_eq!(refused, LockError::Lost(LossReason::LeaseDeadlinePassed), "{is_polled_late}");
+        assert!(is_polled_late || now() - before <= LEASE, "{:?}", now() - before);
+        assert_eq!(entries(&server), ["__READ__0000000000"]);
+        server.accept_connects(0);
+        // reason: virtual time, in which the client reconnects
+        tokio::time::sleep(T / 5).await;
+        one.exists("/").await.expect("the session lives on");
+        expect_nobody(&server, "the node is taken away again").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -295,33 +288,29 @@ async fn downgrade_does_not_adopt_a_node_of_another_session() {
     assert_eq!(children(&server, PATH), [name], "nor is it deleted");
 }
 
-/// Another client deletes the read node before its `Stat` is read.
+/// Another client deletes the read node before its `Stat` is read, or the node is neither read nor found. Then
+/// the transaction cannot be repeated: its own read node would be in the way.
 #[tokio::test(start_paused = true)]
-async fn deleted_read_node_does_not_end_the_writer() {
-    let (server, [one]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    server.on(Op::Exists).answer(ErrorCode::NO_NODE);
-    let refused = writing.read().await.map(drop);
-    assert!(matches!(refused, Err(LockError::NodeDeleted { .. })), "{refused:?}");
-    settle().await;
-    assert_eq!(entries(&server), ["__WRIT__0000000000"]);
-    writing.check().await.unwrap();
-    writing.release().await.unwrap();
-    expect_nobody(&server, "all have gone").await;
-}
-
-/// The transaction cannot be repeated: its own read node would be in the way.
-#[tokio::test(start_paused = true)]
-async fn read_node_that_is_neither_read_nor_found_ends_the_attempt() {
-    let (server, [one]) = started().await;
-    let writing = rw(&one).write().acquire().await.unwrap();
-    server.on(Op::Exists).answer(ErrorCode::NO_AUTH);
-    server.on(Op::GetChildren2).answer(ErrorCode::NO_NODE);
-    let LockError::Client(error) = writing.read().await.map(drop).unwrap_err() else {
-        panic!("another error")
-    };
-    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
-    writing.check().await.unwrap();
+async fn lost_read_node_does_not_end_the_writer() {
+    for code in [ErrorCode::NO_NODE, ErrorCode::NO_AUTH] {
+        let (server, [one]) = started().await;
+        let writing = rw(&one).write().acquire().await.unwrap();
+        server.on(Op::Exists).answer(code);
+        server.on(Op::GetChildren2).answer(ErrorCode::NO_NODE);
+        match writing.read().await.map(drop) {
+            Err(LockError::NodeDeleted { .. }) => assert_eq!(code, ErrorCode::NO_NODE),
+            Err(LockError::Client(error)) => assert_eq!(error.code(), Some(ErrorCode::NO_AUTH)),
+            other => panic!("{other:?}"),
+        }
+        server.clear_faults();
+        writing.check().await.unwrap();
+        if code == ErrorCode::NO_NODE {
+            settle().await;
+            assert_eq!(entries(&server), ["__WRIT__0000000000"]);
+            writing.release().await.unwrap();
+            expect_nobody(&server, "all have gone").await;
+        }
+    }
 }
 
 /// The transaction of a downgrade is larger than the request that creates the write node, and has three
