@@ -163,6 +163,8 @@ async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
 async fn multi_guard_is_lost_with_any_of_its_locks() {
     let (server, [client, vandal]) = started().await;
     let deleted = Err(LockError::Lost(LossReason::NodeDeleted));
+    // On a new path, a permit sets its watch at once.
+    MultiLock::new(mixed(&client)).acquire().await.unwrap().release().await.unwrap();
     let boxed: Box<dyn LockGuard> =
         Box::new(MultiLock::new(mixed(&client)).acquire().await.unwrap());
     assert_eq!(boxed.check_boxed().await, boxed.tokens());
