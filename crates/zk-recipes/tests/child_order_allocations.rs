@@ -16,7 +16,7 @@ fn contenders(len: u32) -> Vec<String> {
 }
 
 #[test]
-fn ranking_allocates_nothing_and_sorting_once_for_each_kind_of_name() {
+fn sorting_allocates_once_for_each_kind_of_name() {
     for (numbered, unnumbered) in [(1, 1), (1_000, 0), (900, 100), (0, 1_000), (100_000, 1)] {
         let mut names = contenders(numbered);
         names.extend((0..unnumbered).map(|n| format!("_c_0b7f36dc-lock--{n:09}")));

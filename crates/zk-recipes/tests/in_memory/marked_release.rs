@@ -73,8 +73,8 @@ async fn waiter_sends_4_requests_with_1_list_in_queues_of_any_length() {
 }
 
 /// A session asks once, when it waits for the first time. Only on servers whose events have zxids does it
-/// mark the releases of contenders that have waited. Curator's `LeaderLatch` would take the change for the only
-/// event of its watch. Turns of a semaphore mutex are marked, and leases are not; one waiter
+/// mark the releases of contenders that have waited. Curator's `LeaderLatch` would take the change for the
+/// only event of its watch. Turns of a semaphore mutex are marked, and leases are not. One of its waiters
 /// loses its place and queues twice.
 #[tokio::test(start_paused = true)]
 async fn contenders_that_have_waited_mark_their_releases() {
@@ -308,8 +308,8 @@ async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
     waiting.await.unwrap().check().await.unwrap();
 }
 
-/// The server sends no event of the holder's node, so the waiter has to find out by a read. No event would tell
-/// a waiter that its own node is gone, so it does not wait at all.
+/// The server sends no event of the holder's node, so the waiter has to find out by a read. No event would
+/// tell a waiter that its own node is gone, so it does not wait at all.
 #[tokio::test(start_paused = true)]
 async fn waiter_that_may_not_read_a_node_fails() {
     let unreadable = || vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];

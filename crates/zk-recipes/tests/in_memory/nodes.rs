@@ -1,8 +1,8 @@
 //! Nodes of a lock: their names, their data and their ACLs, and the end of their numbers.
 //!
-//! A server repeats the last number, 2^31 - 1, for creates that arrive one at a time. For creates that arrive
-//! together it continues with negative numbers. Two contenders would then be first, so no acquisition succeeds
-//! there. Nodes of other clients are ordered as Curator orders them.
+//! A server repeats the last number, 2^31 - 1, for creates that arrive one at a time. For creates that
+//! arrive together it continues with negative numbers. Two contenders would then be first, so no acquisition
+//! succeeds there. Nodes of other clients are ordered as Curator orders them.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};

@@ -106,8 +106,8 @@ async fn owner_does_not_reenter_from_another_session() {
     assert!(elsewhere.try_acquire().await.unwrap().is_some(), "the other hold is as it was");
 }
 
-/// After the lease deadline, the session and the node still exist, so a new acquisition would wait for its own
-/// node.
+/// After the lease deadline, the session and the node still exist, so a new acquisition would wait for its
+/// own node.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lost_lock() {
     for (is_deleted, writes) in [(true, false), (true, true), (false, false), (false, true)] {

@@ -288,8 +288,8 @@ async fn downgrade_does_not_adopt_a_node_of_another_session() {
     assert_eq!(children(&server, PATH), [name], "nor is it deleted");
 }
 
-/// Another client deletes the read node before its `Stat` is read, or the node is neither read nor found. Then
-/// the transaction cannot be repeated: its own read node would be in the way.
+/// Another client deletes the read node before its `Stat` is read, or the node is neither read nor found.
+/// Then the transaction cannot be repeated: its own read node would be in the way.
 #[tokio::test(start_paused = true)]
 async fn lost_read_node_does_not_end_the_writer() {
     for code in [ErrorCode::NO_NODE, ErrorCode::NO_AUTH] {
