@@ -404,3 +404,21 @@ async fn other_options_and_tickets_have_their_own_nodes() {
     assert_eq!(lock.participants().await.unwrap()[0].data, b"other");
     other.release().await.unwrap();
 }
+
+/// The release is at the moment of the grant.
+#[tokio::test(start_paused = true)]
+async fn lock_never_passes_with_a_limit_of_zero() {
+    let (_server, [client]) = started().await;
+    for (limits, passes) in [
+        (unlimited(), 1),
+        (unlimited().max_time(Duration::ZERO), 0),
+        (unlimited().max_passes(0), 0),
+    ] {
+        let lock = limited(&client, limits);
+        let held = lock.acquire().await.unwrap();
+        let mut next = pin!(lock.acquire());
+        assert!(next.as_mut().now_or_never().is_none());
+        held.release().await.unwrap();
+        assert_eq!(next.await.unwrap().token().unwrap().pass(), passes, "{limits:?}");
+    }
+}

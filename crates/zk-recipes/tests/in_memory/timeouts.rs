@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn};
+use zk_recipes::session::{Client, CreateMode, ErrorCode, RetryOn, SessionEvent};
 use zk_recipes::{
     LocalQueueLimits, Lock, LockError, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore,
     SemaphoreGuard, SemaphoreMutex, SharedCount,
 };
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::{Kind, T, children, cut_off, now, reconnect, running, settle, started};
+use crate::{Kind, T, children, cut_off, now, reconnect, settle, started};
 
 /// Maximum delay of an acquisition beyond its timeout.
 const LATE: Duration = Duration::from_millis(20);
@@ -238,23 +238,36 @@ async fn try_acquire_does_not_wait_for_a_connection() {
     assert!(owned.try_acquire().await.unwrap().is_some());
 }
 
-/// The attempt waits for an answer.
+/// The attempt waits for an answer, or for the time to renew the lease.
 #[tokio::test(start_paused = true)]
 async fn try_acquire_ends_with_the_connection_or_the_session() {
-    for is_closed in [false, true] {
+    let steps = [5, 4, 3].into_iter().flat_map(|part| (0..32).map(move |at| (T / part, at)));
+    let mut cut_short = 0;
+    for ((delay, sixteenths), is_closed) in steps.flat_map(|step| [(step, false), (step, true)]) {
+        let case = format!("{delay:?} {sixteenths}, closed: {is_closed}");
         let (server, [client]) = started().await;
         let lock = Mutex::new(&client, "/m").unwrap();
-        drop(server.on_any_request().always().session(client.session_id()).delay(T / 20));
-        let asked = running(async move { lock.try_acquire().await.map(drop) }).await;
-        assert!(!asked.is_finished());
-        match is_closed {
-            true => client.close().await,
-            false => cut_off(&server, &client).await,
+        let mut events = client.events();
+        let slow = server.on_any_request().always().session(client.session_id());
+        drop(slow.delay(delay));
+        let asked = tokio::spawn(async move { (lock.try_acquire().await.map(drop), now()) });
+        // reason: virtual time, up to some step of the attempt
+        tokio::time::sleep(T * sixteenths / 16).await;
+        if is_closed {
+            client.close().await;
+            let asked = tokio::time::timeout(Duration::ZERO, asked).await.expect(&case).unwrap();
+            let retry_on = asked.0.err().map(|error| error.retry_on());
+            assert!(retry_on.is_none_or(|it| it == RetryOn::NewSession), "{case}: {retry_on:?}");
+            continue;
         }
+        server.refuse_connects(0);
+        server.connection_of(client.session_id()).cut(Cut::Rst);
         // The loss of the connection is reported after the answers that were already late.
-        let asked = tokio::time::timeout(T / 10, asked).await.expect("it ends").unwrap();
-        let retry_on = asked.unwrap_err().retry_on();
-        let expected = if is_closed { RetryOn::NewSession } else { RetryOn::SameSession };
-        assert_eq!(retry_on, expected);
+        while !matches!(events.next().await, Some(SessionEvent::Suspended { .. })) {}
+        let (asked, at) = asked.await.unwrap();
+        let is_cut_short = matches!(asked, Err(LockError::NotConnected { .. })) && at >= now();
+        assert!(at <= now(), "{case}");
+        cut_short += usize::from(is_cut_short);
     }
+    assert!(cut_short > 8, "{cut_short}");
 }
