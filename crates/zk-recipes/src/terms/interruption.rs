@@ -58,26 +58,16 @@ mod tests {
     fn interruption_prints_what_happened_and_why() {
         let (reason, token) = (LossReason::NodeDeleted, Some(FencingToken::new(Zxid(7))));
         let error = LockError::NotConnected { path: "/lock".to_owned() };
-        let lines = [
-            (
-                Interruption::Lost { token, reason },
-                format!("the lock with token 7 was lost: {reason}"),
-            ),
-            (Interruption::Lost { token: None, reason }, format!("the lock was lost: {reason}")),
-            (
-                Interruption::NotAcquired(error.clone()),
-                format!("the lock was not acquired: {error}"),
-            ),
-            (
-                Interruption::NotReleased(error.clone()),
-                format!("the lock was not released: {error}"),
-            ),
-        ];
-        for (interruption, line) in lines {
-            assert_eq!(interruption.to_string(), line);
-            let is_lost = matches!(interruption, Interruption::Lost { .. });
+        for (interruption, what, is_lost) in [
+            (Interruption::Lost { token, reason }, "the lock with token 7 was lost", true),
+            (Interruption::Lost { token: None, reason }, "the lock was lost", true),
+            (Interruption::NotAcquired(error.clone()), "the lock was not acquired", false),
+            (Interruption::NotReleased(error.clone()), "the lock was not released", false),
+        ] {
+            let why = if is_lost { reason.to_string() } else { error.to_string() };
+            assert_eq!(interruption.to_string(), format!("{what}: {why}"));
             let source = interruption.source().map(ToString::to_string);
-            assert_eq!(source, (!is_lost).then(|| error.to_string()));
+            assert_eq!(source, (!is_lost).then_some(why));
         }
     }
 }

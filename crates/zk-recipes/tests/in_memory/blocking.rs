@@ -1,15 +1,14 @@
 //! Tests of the blocking API.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
+use zk_recipes::LossReason;
 use zk_recipes::blocking::{
     Client, Guard, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
 use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
-use zk_recipes::session::{Config, CreateMode, SessionEnd};
-use zk_recipes::{LocalQueueLimits, LossReason};
+use zk_recipes::session::{CreateMode, SessionEnd};
 use zk_testing::{Op, TestServer};
 
 use crate::children;
@@ -28,32 +27,6 @@ fn locked() -> (TestServer, Client, Guard<zk_recipes::Guard>) {
     let (server, client) = connected();
     let guard = Mutex::new(&client, "/lock").unwrap().acquire().unwrap();
     (server, client, guard)
-}
-
-#[test]
-fn blocking_threads_pass_the_lock_in_a_local_queue() {
-    let (_server, client) = connected();
-    let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
-    let limits = LocalQueueLimits::default().max_passes(u32::MAX).max_time(LONG);
-    let lock = Mutex::of(&client, lock.with_local_queue(limits));
-    let first = lock.acquire().unwrap();
-    let threads: Vec<_> = (0..4)
-        .map(|_| {
-            let lock = lock.clone();
-            thread::spawn(move || {
-                let guard = lock.acquire().unwrap();
-                let token = guard.token().unwrap();
-                guard.release().unwrap();
-                token
-            })
-        })
-        .collect();
-    let token = first.token().unwrap();
-    drop(first);
-    let mut tokens: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    tokens.sort();
-    assert!(tokens.is_sorted_by(|a, b| a < b) && tokens[0] > token, "{token}, {tokens:?}");
-    assert!(lock.try_acquire().unwrap().is_some());
 }
 
 #[test]
@@ -132,16 +105,6 @@ fn blocking_guard_dropped_in_a_task_is_released() {
 }
 
 #[test]
-fn blocking_values_print_the_async_ones() {
-    let (_server, client) = connected();
-    let lock = Mutex::new(&client, "/lock").unwrap();
-    let guard = lock.acquire().unwrap();
-    assert_eq!(format!("{client:?}"), format!("Client({:?})", client.as_async()));
-    assert_eq!(format!("{lock:?}"), format!("Lock({:?})", lock.as_async()));
-    assert_eq!(format!("{guard:?}"), format!("Guard(Some({:?}))", *guard));
-}
-
-#[test]
 fn blocking_client_has_the_plain_operations() {
     let (_server, client) = connected();
     client.create("/n", b"one", CreateMode::Persistent).unwrap();
@@ -168,21 +131,4 @@ fn blocking_manager_opens_the_next_session() {
     sessions.close();
     sessions.open_client().unwrap_err();
     wait_until("the session is closed", || server.with(|it| it.sessions().count()) == 0);
-}
-
-#[test]
-fn blocking_api_reaches_a_server_in_memory() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(async { TestServer::in_memory() });
-    let config = || Config::new("server-0:1").unwrap().connector(server.clone());
-
-    let client = Client::connect_with(config()).unwrap();
-    client.create("/n", b"", CreateMode::Persistent).unwrap();
-    assert!(server.with(|it| it.tree().contains("/n")));
-
-    let sessions = SessionManager::connect(config()).unwrap();
-    let first = sessions.client();
-    server.expire(first.as_async().session_id());
-    assert_eq!(first.wait_for_end(), SessionEnd::Expired);
-    sessions.open_client().unwrap().exists("/n").unwrap().unwrap();
 }

@@ -14,8 +14,8 @@ use crate::recorded_connection::{
     CREATE2, EXISTS, GET_CHILDREN2, MULTI, SET_WATCHES, recorded_client, without_lease,
 };
 use crate::{
-    Acquire, Kind, T, attempt, children, config, polled, queue, queue_many, reconnect, running,
-    settle, settle_node_watches, started_with,
+    Acquire, Kind, T, attempt, children, config, polled, queue, reconnect, running, settle,
+    started_with,
 };
 
 const PATH: &str = "/lock";
@@ -100,18 +100,6 @@ async fn contenders_queue_again_without_a_list() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn names_have_the_czxid_of_their_parent() {
-    let (server, [one]) = started().await;
-    let lock = known(&one).await;
-    let held = lock.acquire().await.unwrap();
-    let _waiting = queue_many(&lock, 2).await;
-    let (id, numbers) = numbers(&server);
-    assert_eq!(id, id_of_queue(&one).await);
-    assert_eq!(numbers, ["0000000002", "0000000003", "0000000004"]);
-    assert!(held.node().ends_with("-lock-0000000002"));
-}
-
 /// A free lock costs no request more than with a list.
 #[tokio::test(start_paused = true)]
 async fn only_contender_acquires_in_one_write() {
@@ -151,50 +139,24 @@ async fn name_of_a_removed_parent_is_given_up() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn lost_creates_of_a_session_are_found_among_its_own_nodes() {
-    for lost in 1..=3 {
-        for in_chroot in [false, true] {
-            let (server, [own, other]) = started().await;
-            let own = if in_chroot { own.chroot("/").unwrap() } else { own };
-            let lock = known(&own).await;
-            let held = known(&other).await.acquire().await.unwrap();
-            let fault = server.on(Op::Create2).session(own.session_id()).nth(lost);
-            let fault = fault.apply_then_drop_reply();
-            let waiting = [(); 3].map(|()| tokio::spawn(lock.clone().acquired()));
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(T / 4).await;
-            assert_eq!(fault.count(), 1);
-            assert_eq!(numbers(&server).1.len(), 4, "a node for each, and the holder's");
-            held.release().await.unwrap();
-            let mut nodes = Vec::new();
-            for waiting in waiting {
-                let guard = waiting.await.unwrap().unwrap();
-                nodes.push(guard.node().to_owned());
-                guard.release().await.unwrap();
-            }
-            nodes.sort();
-            nodes.dedup();
-            assert_eq!(nodes.len(), 3);
-            settle().await;
-            assert_eq!(children(&server, PATH), [""; 0]);
-        }
-    }
-}
-
-/// The search for a lost create does not take the node of another handle of the session.
+/// The search for a lost create takes no node of another handle of the session, and none of another lock.
 #[tokio::test(start_paused = true)]
 async fn search_leaves_the_nodes_of_other_handles() {
-    let (server, [own]) = started().await;
-    let (one, two) = (known(&own).await, Mutex::new(&own, PATH).unwrap());
-    let held = one.acquire().await.unwrap();
-    let lost = server.on(Op::Create2).drop_before_applying();
-    let waiting = running(two.acquired()).await;
-    tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
-    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 2));
-    assert!(held.is_held() && !waiting.is_finished());
-    held.release().await.unwrap();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
+    for is_writer in [false, true] {
+        let (server, [own]) = started().await;
+        let (one, two) = (known(&own).await, Mutex::new(&own, PATH).unwrap());
+        let writer = RwLock::new(&own, PATH).unwrap().write().clone();
+        let held = one.acquire().await.unwrap();
+        let lost = server.on(Op::Create2).drop_before_applying();
+        let lock: Arc<dyn Lock> = if is_writer { Arc::new(writer) } else { Arc::new(two) };
+        let waiting = attempt(&lock).await;
+        tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
+        let expected = if is_writer { 1 } else { 2 };
+        assert_eq!((lost.count(), numbers(&server).1.len()), (1, expected));
+        assert!(held.is_held() && waiting.is_finished() == is_writer);
+        held.release().await.unwrap();
+        assert_eq!(waiting.await.unwrap().is_err(), is_writer, "the path is a mutex's");
+    }
 }
 
 /// A process that has resumed the session does not know the nodes of the one before.
@@ -242,21 +204,6 @@ async fn acquisition_dropped_at_any_poll_leaves_no_node() {
             assert_eq!(children(&server, PATH), [""; 0], "{polls} polls");
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn acquisition_dropped_after_a_lost_create_leaves_no_node() {
-    let (server, [own, other]) = started().await;
-    let lock = known(&own).await;
-    let held = known(&other).await.acquire().await.unwrap();
-    server.refuse_connects(0);
-    let lost = server.on(Op::Create2).session(own.session_id()).apply_then_drop_reply();
-    let dropped = attempt(&lock).await;
-    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 2));
-    dropped.abort();
-    reconnect(&server).await;
-    assert_eq!(numbers(&server).1.len(), 1);
-    held.release().await.unwrap();
 }
 
 /// Nodes of others take a number: the guess is wrong, and the contender lists.
@@ -321,46 +268,6 @@ async fn attempt_lists_to_find_a_lock_free() {
     assert!(lock.try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();
     assert_eq!(children(&server, PATH), ["settings"]);
-}
-
-/// A long wait needs the lease at its end, so the contender finds out when it is next.
-#[tokio::test(start_paused = true)]
-async fn contender_lists_after_a_long_wait_and_is_granted_by_events() {
-    let (server, [holder]) = started().await;
-    let (own, record) = recorded_client(&server, 2).await;
-    let lock = known(&own).await;
-    let first = known(&holder).await;
-    let held = first.acquire().await.unwrap();
-    let second = queue(&first).await;
-    let waiting = queue(&lock).await;
-    record.take();
-    tokio::time::sleep(T / 2).await; // reason: virtual time, a long wait
-    assert!(record.take().concat().contains(&GET_CHILDREN2));
-    held.release().await.unwrap();
-    let second = second.await.unwrap();
-    settle_node_watches().await;
-    tokio::time::sleep(2 * T).await; // reason: virtual time, in which a lease would end
-    record.take();
-    second.release().await.unwrap();
-    let guard = waiting.await.unwrap();
-    assert_eq!(record.take(), [[0; 0]; 0], "events alone");
-    guard.release().await.unwrap();
-}
-
-/// A search for a lost create finds no node of another lock name in the same queue.
-#[tokio::test(start_paused = true)]
-async fn search_leaves_the_nodes_of_another_lock() {
-    let (server, [own]) = started().await;
-    let lock = known(&own).await;
-    let held = lock.acquire().await.unwrap();
-    let writer = RwLock::new(&own, PATH).unwrap().write().clone();
-    let lost = server.on(Op::Create2).drop_before_applying();
-    let refused = attempt(&writer).await;
-    tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
-    assert!(refused.await.unwrap().is_err(), "the path is a mutex's");
-    settle().await;
-    assert_eq!((lost.count(), numbers(&server).1.len()), (1, 1));
-    assert!(held.is_held());
 }
 
 /// The name of a node that a search has found comes again in the next parent.

@@ -1,13 +1,12 @@
-//! Elections: the order of the leaders, losses, resignations, and the list of candidates.
+//! Elections: the order of the leaders, losses, resignations, and the list of candidates. Candidates are
+//! dropped, or their resignation is dropped after every number of polls.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::runtime::Builder;
-use tokio::sync::mpsc;
 use zk_recipes::session::{Config, OPEN_ACL_UNSAFE, RetryOn, SessionManager};
 use zk_recipes::{
     Candidacy, Election, HeldLock, Interruption, Leadership, LockError, LockMetrics, LossReason,
@@ -16,7 +15,7 @@ use zk_recipes::{
 use zk_testing::{Cut, ErrorCode, Op, Settings, TestServer, Zxid};
 
 use crate::{
-    LEASE, T, children, client, config, now, reconnect, running, settle, settle_node_watches,
+    LEASE, T, children, client, config, now, polled, reconnect, settle, settle_node_watches,
 };
 
 pub(crate) async fn sessions(server: &TestServer, seed: u128) -> SessionManager {
@@ -61,7 +60,6 @@ async fn for_ever(_: HeldLock) -> Result<ControlFlow<Infallible>, LockError> {
 async fn candidates_lead_in_order_and_are_listed() {
     let server = TestServer::in_memory();
     let observer = candidate(&server, 9).await;
-    assert!(observer.leader().await.unwrap().is_none() && ids(&observer).await.is_empty());
     let mut candidacies = Vec::new();
     for seed in 1..4 {
         candidacies.push(candidate(&server, seed).await.stand());
@@ -71,8 +69,8 @@ async fn candidates_lead_in_order_and_are_listed() {
     let listed = observer.candidates().await.unwrap();
     assert_eq!(listed.iter().map(|it| it.is_leader).collect::<Vec<_>>(), [true, false, false]);
     for (number, name) in children(&server, "/e").iter().enumerate() {
-        assert!(name.starts_with("_c_"), "{name}");
-        assert!(name.ends_with(&format!("-latch-000000000{number}")), "{name}");
+        let end = format!("-latch-000000000{number}");
+        assert!(name.starts_with("_c_") && name.ends_with(&end), "{name}");
     }
 
     let mut last = None;
@@ -91,34 +89,23 @@ async fn candidates_lead_in_order_and_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn selector_and_mutex_exclude_each_other() {
+async fn selector_excludes_a_mutex_and_refuses_a_latch() {
     let server = TestServer::in_memory();
     let sessions = sessions(&server, 1).await;
-    let election = Election::selector(&sessions, "/e", "one").unwrap();
-    assert_eq!((election.path(), election.id()), ("/e", "one"));
-    let candidacy = election.stand();
-    leads_within(T, &candidacy).await;
-    let names = children(&server, "/e");
-    assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
+    let selector = Election::selector(&sessions, "/e", "one").unwrap();
+    assert_eq!((selector.path(), selector.id()), ("/e", "one"));
     let mutex = Mutex::new(&client(&server, 2).await, "/e").unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    assert_eq!(mutex.participants().await.unwrap()[0].data, b"one");
-    candidacy.resign().await.unwrap();
-    let guard = mutex.try_acquire().await.unwrap().unwrap();
-
-    let candidacy = election.stand();
+    let guard = mutex.acquire().await.unwrap();
+    let candidacy = selector.stand();
     settle().await;
     assert!(!candidacy.is_leader());
     guard.release().await.unwrap();
     leads_within(Duration::from_millis(1), &candidacy).await;
-}
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert_eq!(mutex.participants().await.unwrap()[0].data, b"one");
+    candidacy.resign().await.unwrap();
 
-#[tokio::test(start_paused = true)]
-async fn latch_and_selector_refuse_the_path_of_the_other() {
-    let server = TestServer::in_memory();
-    let sessions = sessions(&server, 1).await;
     let latch = Election::new(&sessions, "/e", "").unwrap();
-    let selector = Election::selector(&sessions, "/e", "").unwrap();
     for (first, recipe, second) in
         [(&latch, Recipe::Election, &selector), (&selector, Recipe::Mutex, &latch)]
     {
@@ -130,10 +117,50 @@ async fn latch_and_selector_refuse_the_path_of_the_other() {
             let LockError::ForeignNode { recipe: it, .. } = &refused else { panic!("{refused}") };
             assert_eq!((*it, refused.retry_on()), (recipe, RetryOn::Never));
         }
-        let beside = second.clone().allow_foreign_nodes().stand();
+        let other = second.clone().allow_foreign_nodes();
+        assert!(other.leader().await.unwrap().is_none() && ids(&other).await.is_empty());
+        let beside = other.stand();
         leads_within(T, &beside).await;
+        assert_eq!((ids(&other).await.len(), ids(first).await.len()), (1, 1), "of its own recipe");
         beside.resign().await.unwrap();
         leads.resign().await.unwrap();
+    }
+}
+
+/// A candidate whose resignation is rejected after a term would wait behind its own node, for as long as its
+/// session lives. One whose resignation has no reply can lead again: the session deletes the node later.
+#[tokio::test(start_paused = true)]
+async fn failed_resignation_ends_lead_only_before_another_term() {
+    let work_error = LockError::Lost(LossReason::Released);
+    for (is_rejected, terms) in [
+        (true, vec![Ok(Continue(()))]),
+        (true, vec![Ok(Break("done"))]),
+        (true, vec![Err(work_error)]),
+        (false, vec![Ok(Continue(())), Ok(Break("done"))]),
+    ] {
+        let server = TestServer::in_memory();
+        let election = impatient(&server).await;
+        let deletes = server.on(Op::Delete);
+        let rejected = match is_rejected {
+            true => deletes.always().answer(ErrorCode::NO_AUTH),
+            false => deletes.delay(Duration::from_secs(1)),
+        };
+        let (mut left, mut interruptions) = (terms.clone().into_iter(), Vec::new());
+        let work = |_: HeldLock| std::future::ready(left.next().unwrap());
+        let led = election.lead(work, |interruption| interruptions.push(interruption));
+        let led = tokio::time::timeout(10 * T, led).await.unwrap();
+        assert_eq!(rejected.count(), 1);
+        let last = terms.last().unwrap().clone();
+        let (Ok(Break(_)) | Err(_)) = &last else {
+            let Err(LockError::Client(error)) = led else { panic!("{led:?}") };
+            assert!(error.is_no_auth() && interruptions.is_empty(), "{error}");
+            continue;
+        };
+        assert_eq!(led, last.map(|_| "done"));
+        let [Interruption::NotReleased(LockError::Client(error))] = &interruptions[..] else {
+            panic!("{interruptions:?}")
+        };
+        assert_eq!(error.is_no_auth(), is_rejected, "{error}");
     }
 }
 
@@ -150,66 +177,6 @@ async fn lead_returns_the_value_of_the_work_and_resigns() {
     assert!(!held.is_held() && children(&server, "/e").is_empty());
     let late = held.multi().set_data("/e", b"2", None).send().await.unwrap_err();
     assert_eq!(late.code(), Some(ErrorCode::NO_NODE), "{late}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn continued_terms_alternate_between_candidates() {
-    let server = TestServer::in_memory();
-    let (lead, mut led) = mpsc::unbounded_channel();
-    for seed in 1..4 {
-        let (election, lead) = (candidate(&server, seed).await, lead.clone());
-        tokio::spawn(async move {
-            let work = async |held: HeldLock| {
-                lead.send((seed, held.token()?)).unwrap();
-                settle().await;
-                Ok::<ControlFlow<Infallible>, LockError>(Continue(()))
-            };
-            election.lead(work, |interruption| panic!("{interruption}")).await
-        });
-        settle().await;
-    }
-    let mut terms = Vec::new();
-    for _ in 0..9 {
-        terms.push(led.recv().await.unwrap());
-        assert!(children(&server, "/e").len() <= 3);
-    }
-    let order: Vec<u128> = terms.iter().map(|(seed, _)| *seed).collect();
-    // The first candidate has led alone, until the others stood.
-    let order: Vec<u128> = order.into_iter().skip_while(|seed| *seed == 1).collect();
-    assert!(
-        order.windows(3).all(|it| it[0] != it[1] && it[1] != it[2] && it[0] != it[2]),
-        "{order:?}"
-    );
-    assert!(terms.is_sorted_by(|a, b| a.1 < b.1), "{terms:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_is_dropped_before_another_candidate_leads() {
-    let server = TestServer::ensemble(3);
-    let follower = Config::new("server-1:1").unwrap().session_timeout(T).seed(1);
-    let cut_off = SessionManager::connect(follower.connector(server.clone())).await.unwrap();
-    let cut_off = Election::new(&cut_off, "/e", "cut off").unwrap();
-    // The work has the only other handle until it is dropped.
-    let working = Arc::new(());
-    let mut of_work = Some(Arc::clone(&working));
-    let _leading = running(async move {
-        let work = |held| {
-            let of_work = of_work.take();
-            async move {
-                let led = for_ever(held).await;
-                drop(of_work);
-                led
-            }
-        };
-        cut_off.lead(work, drop).await
-    })
-    .await;
-    let other = candidate(&server, 2).await.stand();
-    settle().await;
-    assert!(!other.is_leader() && Arc::strong_count(&working) == 2);
-    server.cut_from_leader(1);
-    leads_within(3 * T, &other).await;
-    assert_eq!(Arc::strong_count(&working), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,29 +253,6 @@ async fn leadership_ends_by_the_clock_and_not_by_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resigning_waits_for_the_deletion_of_the_node() {
-    for (waits, fault) in
-        [(false, None), (true, None), (false, Some(Op::Delete)), (true, Some(Op::Delete))]
-    {
-        let (server, first) = started().await;
-        let first = first.stand();
-        leads_within(T, &first).await;
-        let second = candidate(&server, 2).await.stand();
-        settle().await;
-        assert_eq!(children(&server, "/e").len(), 2);
-        let lost = fault.map(|op| server.on(op).apply_then_drop_reply());
-        let (resigns, stays) = if waits { (second, first) } else { (first, second) };
-        let (start, delay) = (now(), T / 100);
-        let late = fault.is_none().then(|| server.on(Op::Delete).delay(delay));
-        resigns.resign().await.unwrap();
-        assert!(late.is_none() || start.elapsed() >= delay, "{waits}: without the reply");
-        assert_eq!(children(&server, "/e").len(), 1, "{waits} {fault:?}");
-        assert!(lost.is_none_or(|lost| lost.count() == 1));
-        leads_within(T / 10, &stays).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn resigning_reports_a_leadership_that_was_lost() {
     let server = TestServer::in_memory();
     let operator = client(&server, 2).await;
@@ -318,36 +262,6 @@ async fn resigning_reports_a_leadership_that_was_lost() {
     operator.delete(&held.nodes()[0], None).await.unwrap();
     let lost = candidacy.resign().await.unwrap_err();
     assert_eq!(lost, LockError::Lost(LossReason::NodeDeleted));
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropped_candidacy_leaves_no_node() {
-    for waits in [false, true] {
-        for is_cut in [false, true] {
-            let (server, first) = started().await;
-            let first = first.stand();
-            leads_within(T, &first).await;
-            let second = candidate(&server, 2).await;
-            let states = (first.subscribe(), second.stand());
-            settle().await;
-            let (dropped, stays) = if waits { (states.1, first) } else { (first, states.1) };
-            let told = dropped.subscribe();
-            if is_cut {
-                server.refuse_connects(0);
-                server.connections().cut(Cut::Rst);
-            }
-            drop(dropped);
-            settle().await;
-            assert!(
-                matches!(&*told.borrow(), Leadership::Ended(Ok(()))),
-                "before the server confirms: {waits} {is_cut}"
-            );
-            reconnect(&server).await;
-            leads_within(Duration::ZERO, &stays).await;
-            assert_eq!(children(&server, "/e").len(), 1, "{waits} {is_cut}");
-            assert!(!told.borrow().is_leader());
-        }
-    }
 }
 
 #[test]
@@ -361,19 +275,6 @@ fn candidacy_has_ended_when_the_runtime_is_shut_down() {
     drop(runtime);
     let state = candidacy.leadership();
     assert!(matches!(state, Leadership::Ended(Ok(()))), "{state:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn nodes_of_other_recipes_are_no_candidates() {
-    let server = TestServer::in_memory();
-    let one = client(&server, 2).await;
-    let _other = Mutex::new(&one, "/e").unwrap().acquire().await.unwrap();
-    let election = candidate(&server, 1).await.allow_foreign_nodes();
-    assert!(election.leader().await.unwrap().is_none() && ids(&election).await.is_empty());
-    let candidacy = election.stand();
-    leads_within(T, &candidacy).await;
-    assert_eq!(ids(&election).await, ["c1"]);
-    assert_eq!(election.leader().await.unwrap().unwrap().id, "c1");
 }
 
 /// An instance must not stop to stand because of a mistake that somebody mends ten minutes later.
@@ -399,35 +300,6 @@ async fn candidate_stands_again_once_its_failure_is_mended() {
     assert!(denied.count() < 10);
 }
 
-/// The candidate waited behind its own node, for as long as its session lived.
-#[tokio::test(start_paused = true)]
-async fn rejected_resignation_ends_lead_with_the_error() {
-    let (server, election) = started().await;
-    let rejected = server.on(Op::Delete).always().answer(ErrorCode::NO_AUTH);
-    let work = async |_: HeldLock| Ok::<ControlFlow<Infallible>, LockError>(Continue(()));
-    let led = election.lead(work, |interruption| panic!("{interruption}"));
-    let error = tokio::time::timeout(10 * T, led).await.unwrap().unwrap_err();
-    assert!(matches!(&error, LockError::Client(it) if it.is_no_auth()), "{error}");
-    assert_eq!(rejected.count(), 1);
-}
-
-/// The session deletes the node later, so the candidate can lead again.
-#[tokio::test(start_paused = true)]
-async fn unanswered_resignation_does_not_end_lead() {
-    let server = TestServer::in_memory();
-    let election = impatient(&server).await;
-    server.on(Op::Delete).delay(Duration::from_secs(1));
-    let had_a_term = AtomicBool::new(false);
-    let work = async |_: HeldLock| {
-        let has_led = had_a_term.swap(true, Ordering::Relaxed);
-        Ok::<_, LockError>(if has_led { Break("done") } else { Continue(()) })
-    };
-    let mut interruptions = Vec::new();
-    let led = election.lead(work, |interruption| interruptions.push(interruption));
-    assert_eq!(tokio::time::timeout(10 * T, led).await.unwrap(), Ok("done"));
-    assert!(matches!(&interruptions[..], [Interruption::NotReleased(_)]), "{interruptions:?}");
-}
-
 /// Each attempt to create the path takes longer than a request may. It is created nevertheless, so
 /// the next attempt to stand succeeds.
 #[tokio::test(start_paused = true)]
@@ -444,23 +316,6 @@ async fn unanswered_create_does_not_end_a_candidacy_or_lead() {
         };
         assert_eq!(tokio::time::timeout(10 * T, led).await.unwrap(), Ok(()), "{in_background}");
         assert!(slow.count() > 1, "{in_background}: {}", slow.count());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn rejected_resignation_after_the_last_term_is_reported() {
-    let work_error = LockError::Lost(LossReason::Released);
-    for result in [Err(work_error), Ok("done")] {
-        let (server, election) = started().await;
-        server.on(Op::Delete).always().answer(ErrorCode::NO_AUTH);
-        let mut interruptions = Vec::new();
-        let work = async |_: HeldLock| result.clone().map(Break);
-        let led = election.lead(work, |interruption| interruptions.push(interruption)).await;
-        assert_eq!(led, result);
-        let [Interruption::NotReleased(LockError::Client(error))] = &interruptions[..] else {
-            panic!("{interruptions:?}")
-        };
-        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
     }
 }
 
@@ -565,4 +420,128 @@ async fn curator_171_leader_of_a_selector_resigns_on_a_revocation() {
     assert!(candidacy.is_leader(), "until it resigns");
     candidacy.resign().await.unwrap();
     leads_within(T / 100, &other).await;
+}
+
+/// Candidate that resigns, beside another one that stays.
+#[derive(Clone, Copy, Debug)]
+enum Resigns {
+    Leader,
+    Waiter,
+    /// It has not created its node.
+    Newcomer,
+}
+
+/// The call itself resigns, so a future that is never polled does not matter.
+#[tokio::test(start_paused = true)]
+async fn dropped_resign_still_resigns() {
+    for who in [Resigns::Leader, Resigns::Waiter, Resigns::Newcomer] {
+        for lost in [None, Some(Op::Create2), Some(Op::Delete)] {
+            let mut polls = 0;
+            while !completes(who, lost, polls).await {
+                polls += 1;
+                assert!(polls < 200, "{who:?}, {lost:?}: it never completes");
+            }
+            assert!(polls >= 2, "{who:?}, {lost:?}: {polls} polls");
+        }
+    }
+}
+
+/// A server, and the election of the candidate that resigns, at which both stand.
+async fn stood(who: Resigns) -> (TestServer, Election, Candidacy, Candidacy) {
+    let server = TestServer::in_memory();
+    let [one, other] = [candidate(&server, 1).await, candidate(&server, 2).await];
+    if matches!(who, Resigns::Leader) {
+        let resigning = one.stand();
+        settle().await;
+        let staying = other.stand();
+        settle().await;
+        return (server, one, resigning, staying);
+    }
+    let staying = other.stand();
+    settle().await;
+    let resigning = one.stand();
+    if matches!(who, Resigns::Waiter) {
+        settle().await;
+    }
+    (server, one, resigning, staying)
+}
+
+/// Returns true if the resignation is confirmed before its future is dropped.
+async fn completes(who: Resigns, lost: Option<Op>, polls: usize) -> bool {
+    let what = format!("{who:?}, lost reply: {lost:?}, {polls} polls");
+    let (server, election, resigning, staying) = stood(who).await;
+    let state = resigning.subscribe();
+    let done = match lost {
+        None => polled_with_yields(polls, resigning.resign()).await,
+        Some(op) => {
+            server.on(op).apply_then_drop_reply(); // no other session sends one
+            polled(polls, resigning.resign()).await // time passes until the reconnect
+        }
+    };
+    assert!(done.is_none() || children(&server, "/e").len() == 1, "{what}: confirmed");
+    // reason: virtual time, in which the client reconnects and deletes its node
+    tokio::time::sleep(T / 4).await;
+    server.clear_faults();
+    assert!(matches!(&*state.borrow(), Leadership::Ended(Ok(()))), "{what}");
+    assert!(staying.is_leader(), "{what}");
+    assert_eq!(children(&server, "/e").len(), 1, "{what}");
+
+    let again = election.stand();
+    settle().await;
+    staying.resign().await.unwrap();
+    settle().await;
+    assert!(again.is_leader(), "{what}");
+    again.resign().await.unwrap();
+    settle_node_watches().await;
+    assert_eq!(children(&server, "/e"), [""; 0], "{what}");
+    assert_eq!(server.with(|ensemble| ensemble.watches(0)), 0, "{what}");
+    done.is_some()
+}
+
+/// Polls a future up to `polls` times, with a run of the other tasks after each, and drops it if it
+/// is still pending. No time passes meanwhile.
+async fn polled_with_yields<T, E: std::fmt::Debug>(
+    polls: usize,
+    future: impl Future<Output = Result<T, E>>,
+) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    for _ in 0..polls {
+        if let Some(done) = future.as_mut().now_or_never() {
+            return Some(done.unwrap());
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_candidacy_leaves_no_node() {
+    let all = [Resigns::Leader, Resigns::Waiter, Resigns::Newcomer];
+    for (who, is_cut) in all.into_iter().flat_map(|who| [(who, false), (who, true)]) {
+        let (server, _election, dropped, stays) = stood(who).await;
+        let told = dropped.subscribe();
+        if is_cut {
+            server.refuse_connects(0);
+            server.connections().cut(Cut::Rst);
+        }
+        drop(dropped);
+        settle().await;
+        let has_ended = matches!(&*told.borrow(), Leadership::Ended(Ok(())));
+        assert!(has_ended, "before the server confirms: {who:?} {is_cut}");
+        reconnect(&server).await;
+        assert!(stays.is_leader(), "{who:?} {is_cut}");
+        assert_eq!(children(&server, "/e").len(), 1, "{who:?} {is_cut}");
+    }
+}
+
+/// The answer to a resignation says that the node is gone.
+#[tokio::test(start_paused = true)]
+async fn resignation_waits_for_the_deletion_of_the_node() {
+    for who in [Resigns::Leader, Resigns::Waiter] {
+        let (server, _election, resigning, _staying) = stood(who).await;
+        server.on(Op::Delete).delay(T / 8);
+        let begun = now();
+        resigning.resign().await.unwrap();
+        assert!(now() - begun >= T / 8, "{who:?}");
+    }
 }

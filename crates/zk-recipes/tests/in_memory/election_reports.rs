@@ -12,25 +12,39 @@ use zk_recipes::session::{Config, SessionManager};
 use zk_recipes::{Candidacy, Election, Leadership, LockError};
 use zk_testing::{Cut, Op, TestServer};
 
-use crate::election::{candidate, sessions};
+use crate::election::sessions;
 use crate::stepped::{Steps, stepped};
 use crate::{T, children, config, settle};
 
 /// Candidates of one election, and the tokens of their leaders.
 struct Watched {
     server: TestServer,
+    elections: Vec<(Election, SessionManager)>,
     candidacies: Vec<Candidacy>,
     /// The tokens of the leaders, in order.
     tokens: Vec<i64>,
 }
 
 impl Watched {
-    fn new(server: &TestServer) -> Self {
-        Self { server: server.clone(), candidacies: Vec::new(), tokens: Vec::new() }
+    /// Lets a candidate stand at each of these servers, one after the other.
+    async fn stand(server: &TestServer, hosts: &[&str]) -> Self {
+        let server = server.clone();
+        let mut this =
+            Self { server, elections: Vec::new(), candidacies: Vec::new(), tokens: Vec::new() };
+        for hosts in hosts {
+            this.add(hosts).await;
+        }
+        this
     }
 
-    async fn add(&mut self, election: &Election) {
+    async fn add(&mut self, hosts: &str) {
+        let number = self.elections.len();
+        let config = Config::new(hosts).unwrap().session_timeout(T).seed(1 + number as u128);
+        let config = config.connector(self.server.clone());
+        let sessions = SessionManager::connect(config).await.unwrap();
+        let election = Election::new(&sessions, "/e", format!("c{number}")).unwrap();
         self.candidacies.push(election.stand());
+        self.elections.push((election, sessions));
         self.run(Duration::from_millis(50)).await;
     }
 
@@ -61,6 +75,14 @@ impl Watched {
         }
     }
 
+    /// Lets a leader resign, after which the other candidate leads.
+    async fn resign(&mut self, leader: usize) {
+        self.candidacies.remove(leader).resign().await.unwrap();
+        self.leader_within(T).await;
+        self.run(T).await;
+        assert_eq!(children(&self.server, "/e").len(), 1);
+    }
+
     /// Returns the number of the leader. Runs until there is one, for at most `time`.
     async fn leader_within(&mut self, time: Duration) -> usize {
         let mut left = time.as_millis() / 5;
@@ -74,12 +96,7 @@ impl Watched {
     }
 }
 
-/// Returns the handle of a candidate that uses these servers of an ensemble.
-async fn candidate_at(server: &TestServer, hosts: &str, seed: u128) -> Election {
-    let config = Config::new(hosts).unwrap().session_timeout(T).seed(seed);
-    let sessions = SessionManager::connect(config.connector(server.clone())).await.unwrap();
-    Election::new(&sessions, "/e", format!("c{seed}")).unwrap()
-}
+const ONE_SERVER: &str = "server:1";
 
 const ALL_SERVERS: &str = "server-0:1,server-1:1,server-2:1";
 
@@ -88,22 +105,15 @@ const ALL_SERVERS: &str = "server-0:1,server-1:1,server-2:1";
 async fn curator_444_cut_servers_make_no_two_leaders() {
     for seconds in [3, 10, 25] {
         let server = TestServer::ensemble(3);
-        let mut watched = Watched::new(&server);
-        for number in [1, 2, 0] {
-            watched.add(&candidate_at(&server, &format!("server-{number}:1"), number).await).await;
-        }
+        let hosts = ["server-1:1", "server-2:1", "server-0:1"];
+        let mut watched = Watched::stand(&server, &hosts).await;
         assert_eq!(watched.leader_within(T).await, 0);
-        for cut in [1, 2] {
-            server.cut_from_leader(cut);
-        }
+        [1, 2].into_iter().for_each(|cut| server.cut_from_leader(cut));
         watched.run(Duration::from_secs(seconds)).await;
-        for cut in [1, 2] {
-            server.heal(cut);
-        }
+        [1, 2].into_iter().for_each(|cut| server.heal(cut));
         watched.run(2 * T).await;
         watched.leader_within(T).await;
-        let nodes = children(&server, "/e");
-        assert_eq!(nodes.len(), 3, "{nodes:?}");
+        assert_eq!(children(&server, "/e").len(), 3);
     }
 }
 
@@ -111,18 +121,13 @@ async fn curator_444_cut_servers_make_no_two_leaders() {
 #[tokio::test(start_paused = true)]
 async fn curator_504_644_reconnects_create_no_further_nodes() {
     let server = TestServer::in_memory();
-    let mut watched = Watched::new(&server);
-    for seed in 1..5 {
-        watched.add(&candidate(&server, seed).await).await;
-    }
+    let mut watched = Watched::stand(&server, &[ONE_SERVER; 4]).await;
     let nodes = children(&server, "/e");
-    let created = server.on(Op::Create2).always().delay(Duration::ZERO);
     for pause in [1, 7, 20, 100, 500].repeat(4) {
         server.connections().cut(Cut::Rst);
         watched.run(Duration::from_millis(5 * pause)).await;
     }
     watched.run(T).await;
-    assert_eq!(created.count(), 0);
     assert_eq!(children(&server, "/e"), nodes);
     assert_eq!((watched.leader_within(T).await, watched.tokens.len()), (0, 1));
 }
@@ -134,10 +139,9 @@ async fn curator_620_quick_reconnects_keep_the_leaders_node() {
     for reply in [Op::Create2, Op::GetChildren2, Op::Delete, Op::SetWatches] {
         for pause_ms in [0, 1, 5, 30] {
             let server = TestServer::in_memory();
-            let mut watched = Watched::new(&server);
-            watched.add(&candidate(&server, 1).await).await;
+            let mut watched = Watched::stand(&server, &[ONE_SERVER]).await;
             let _lost = server.on(reply).apply_then_drop_reply();
-            watched.add(&candidate(&server, 2).await).await;
+            watched.add(ONE_SERVER).await;
             for _ in 0..2 {
                 server.connections().cut(Cut::Rst);
                 watched.run(Duration::from_millis(5 * pause_ms)).await;
@@ -145,9 +149,7 @@ async fn curator_620_quick_reconnects_keep_the_leaders_node() {
             let leader = watched.leader_within(T).await;
             watched.run(2 * T).await;
             assert_eq!(watched.leader_within(T).await, leader);
-            watched.candidacies.remove(leader).resign().await.unwrap();
-            watched.leader_within(T).await;
-            assert_eq!(children(&server, "/e").len(), 1);
+            watched.resign(leader).await;
         }
     }
 }
@@ -157,10 +159,7 @@ async fn curator_620_quick_reconnects_keep_the_leaders_node() {
 async fn curator_645_waiting_candidates_settle_after_a_resignation() {
     for is_cut in [false, true] {
         let server = TestServer::in_memory();
-        let mut watched = Watched::new(&server);
-        for seed in 1..4 {
-            watched.add(&candidate(&server, seed).await).await;
-        }
+        let mut watched = Watched::stand(&server, &[ONE_SERVER; 3]).await;
         let created = server.on(Op::Create2).always().delay(Duration::ZERO);
         let resigned = watched.candidacies.remove(0).resign();
         if is_cut {
@@ -174,30 +173,42 @@ async fn curator_645_waiting_candidates_settle_after_a_resignation() {
 }
 
 /// `CURATOR-653`, `CURATOR-652`: the ensemble elects a new leader, all clients reconnect, and a
-/// candidate leads on with a node that it has deleted.
+/// candidate leads on with a node that it has deleted. `CURATOR-188`: the server that leads the ensemble
+/// fails, and nodes of candidates stay behind.
 #[tokio::test(start_paused = true)]
-async fn curator_653_652_ensembles_election_makes_no_two_leaders() {
+async fn curator_188_652_653_ensembles_election_leaves_one_leader() {
     let server = TestServer::ensemble(3);
-    let mut watched = Watched::new(&server);
-    for seed in 1..4 {
-        watched.add(&candidate_at(&server, ALL_SERVERS, seed).await).await;
-    }
-    for round in 0..6 {
-        let next = (server.leader() + 1) % 3;
-        match round % 2 {
+    let mut watched = Watched::stand(&server, &[ALL_SERVERS; 3]).await;
+    for round in 0..9 {
+        let before = server.leader();
+        let next = (before + 1) % 3;
+        match round % 3 {
             0 => assert!(server.elect(next)),
-            _ => {
-                let isolated = server.leader();
+            1 => {
                 assert!(server.isolate_leader(next));
                 watched.run(T).await;
-                server.heal(isolated);
+                server.heal(before);
+            }
+            _ => {
+                server.kill(before);
+                watched.run(T / 20).await;
+                assert!(server.elect(next));
+                watched.run(T / 2).await;
+                server.restart(before);
             }
         }
         watched.run(T / 2).await;
-        watched.leader_within(2 * T).await;
+        let leader = watched.leader_within(2 * T).await;
+        watched.run(2 * T).await;
+        let (election, _) = &watched.elections[0];
+        let listed = election.candidates().await.unwrap();
+        assert_eq!((children(&server, "/e").len(), listed.len()), (3, 3));
+        let first = election.leader().await.unwrap().unwrap();
+        assert_eq!(first.id, watched.elections[leader].0.id());
+        for it in listed {
+            assert!(server.with(|ensemble| ensemble.is_alive(it.participant.session_id)), "{it:?}");
+        }
     }
-    watched.run(2 * T).await;
-    assert_eq!(children(&server, "/e").len(), 3);
 }
 
 /// `CURATOR-696`: the client has given its session up and has a new one, and leads with the node of
@@ -205,8 +216,7 @@ async fn curator_653_652_ensembles_election_makes_no_two_leaders() {
 #[tokio::test(start_paused = true)]
 async fn curator_696_node_of_the_previous_session_does_not_lead() {
     let server = TestServer::in_memory();
-    let mut watched = Watched::new(&server);
-    watched.add(&candidate(&server, 1).await).await;
+    let mut watched = Watched::stand(&server, &[ONE_SERVER]).await;
     watched.leader_within(T).await;
     let old = children(&server, "/e");
     server.kill(0);
@@ -231,13 +241,10 @@ async fn curator_696_node_of_the_previous_session_does_not_lead() {
 #[tokio::test(start_paused = true)]
 async fn waiting_candidate_has_a_node_on_its_next_session() {
     let server = TestServer::in_memory();
-    let mut watched = Watched::new(&server);
-    watched.add(&candidate(&server, 1).await).await;
-    let sessions = sessions(&server, 2).await;
-    watched.add(&Election::new(&sessions, "/e", "c2").unwrap()).await;
+    let mut watched = Watched::stand(&server, &[ONE_SERVER; 2]).await;
     for _ in 0..3 {
         let old = children(&server, "/e");
-        assert!(server.expire(sessions.client().session_id()));
+        assert!(server.expire(watched.elections[1].1.client().session_id()));
         watched.run(T).await;
         let nodes = children(&server, "/e");
         assert!(nodes.len() == 2 && nodes != old, "{nodes:?}");
@@ -251,20 +258,16 @@ async fn waiting_candidate_has_a_node_on_its_next_session() {
 async fn curator_498_late_creation_keeps_the_leaders_node() {
     for is_expired in [false, true] {
         let server = TestServer::in_memory();
-        let mut watched = Watched::new(&server);
-        watched.add(&candidate(&server, 1).await).await;
+        let mut watched = Watched::stand(&server, &[ONE_SERVER]).await;
         let late = match is_expired {
             true => server.on(Op::Create2).apply_then_expire_session(),
             false => server.on(Op::Create2).times(3).apply_then_drop_reply(),
         };
-        watched.add(&candidate(&server, 2).await).await;
+        watched.add(ONE_SERVER).await;
         watched.run(2 * T).await;
         assert!(late.count() > 0);
         assert_eq!(watched.leader_within(T).await, 0);
-        watched.candidacies.remove(0).resign().await.unwrap();
-        watched.leader_within(T).await;
-        watched.run(2 * T).await;
-        assert_eq!(children(&server, "/e").len(), 1);
+        watched.resign(0).await;
     }
 }
 
@@ -312,34 +315,4 @@ async fn is_cancelled_after(steps: usize, is_background: bool) -> bool {
     assert_eq!(children(&server, "/e").len(), 1, "{steps} steps");
     assert!(sessions.client().end_reason().is_none(), "by the session, and not by its end");
     leads.load(Ordering::Relaxed)
-}
-
-/// `CURATOR-188`: the server that leads the ensemble fails, and nodes of candidates stay behind.
-#[tokio::test(start_paused = true)]
-async fn curator_188_failed_server_leaves_no_dead_candidate() {
-    let server = TestServer::ensemble(3);
-    let mut watched = Watched::new(&server);
-    let mut elections = Vec::new();
-    for seed in 1..4 {
-        elections.push(candidate_at(&server, ALL_SERVERS, seed).await);
-        watched.add(&elections[elections.len() - 1]).await;
-    }
-    for _ in 0..3 {
-        let failed = server.leader();
-        server.kill(failed);
-        watched.run(T / 20).await;
-        assert!(server.elect((failed + 1) % 3));
-        watched.run(T / 2).await;
-        server.restart(failed);
-        let leader = watched.leader_within(2 * T).await;
-        watched.run(2 * T).await;
-        let nodes = children(&server, "/e");
-        let listed = elections[0].candidates().await.unwrap();
-        assert_eq!((nodes.len(), listed.len()), (3, 3), "{nodes:?}");
-        let first = elections[0].leader().await.unwrap().unwrap();
-        assert_eq!(first.id, elections[leader].id());
-        for it in listed {
-            assert!(server.with(|ensemble| ensemble.is_alive(it.participant.session_id)), "{it:?}");
-        }
-    }
 }

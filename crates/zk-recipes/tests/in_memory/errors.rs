@@ -1,18 +1,19 @@
-//! Output of a program: errors that `main` returns, and values in logs.
+//! Output of a program: errors that `main` returns, and values in logs. Locks, guards and their futures move
+//! between threads, which the compiler checks.
 
 use std::error::Error;
-use std::pin::pin;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::FutureExt;
-use zk_recipes::session::{Client, CreateMode, SessionManager};
+use zk_recipes::session::{Client, CreateMode, SessionManager, WatchStream};
 use zk_recipes::{
-    Election, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock,
-    Semaphore, SharedCount,
+    Candidacy, Candidate, Election, Guard, HeldLock, Leadership, Lock, LockError, LockGuard,
+    LossReason, MultiGuard, MultiLock, Mutex, Owner, RwLock, Semaphore, SemaphoreGuard,
+    SemaphoreMutex, SharedCount, SharedValue, Ticket, WriteGuard, run_whenever_held,
 };
-use zk_testing::Zxid;
 
-use crate::{attempt, client, config, started};
+use crate::{client, started};
 
 /// Formats an error as a `main` that returns a `Result` prints it.
 fn printed<T>(result: Result<T, impl Into<Box<dyn Error>>>) -> String {
@@ -71,52 +72,43 @@ async fn lock_errors_have_the_failed_request_as_their_source() {
     assert!(LockError::Lost(LossReason::NodeDeleted).source().is_none());
 }
 
-/// The session ends before the reply to the create arrives.
-#[tokio::test(start_paused = true)]
-async fn failed_acquisition_names_the_create_of_its_node() {
-    let (server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/l").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    server.stall(0);
-    let waiting = attempt(&lock).await;
-    client.close().await;
-    let line = printed(waiting.await.unwrap());
-    assert!(line.starts_with("Error: create /l/_c_"), "{line}");
+fn is_send_and_sync<T: Send + Sync>() {}
+fn is_send<T: Send>(_: T) {}
+
+#[test]
+fn locks_and_guards_are_send_and_sync() {
+    is_send_and_sync::<(Client, SessionManager, WatchStream)>();
+    is_send_and_sync::<(Mutex, RwLock, Semaphore, SemaphoreMutex, MultiLock, Box<dyn Lock>)>();
+    is_send_and_sync::<(Guard, WriteGuard, SemaphoreGuard, MultiGuard, Box<dyn LockGuard>)>();
+    is_send_and_sync::<(Owner, Ticket, SharedValue, SharedCount, LockError)>();
+    is_send_and_sync::<(Election, Candidacy, Candidate, Leadership, HeldLock)>();
 }
 
-#[tokio::test(start_paused = true)]
-async fn debug_output_names_nodes_and_states() {
-    let (server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/l").unwrap();
-    let guard = lock.clone().with_owner(&Owner::new()).acquire().await.unwrap();
-    let ticket = lock.enqueue().await.unwrap();
-    let local = Mutex::new(&client, "/q").unwrap().with_local_queue(LocalQueueLimits::default());
-    let passed = local.acquire().await.unwrap();
-    let mut waits = pin!(local.acquire());
-    assert!(waits.as_mut().now_or_never().is_none());
-    let sessions = SessionManager::connect(config(2).connector(server.clone())).await.unwrap();
-    let candidacy = Election::new(&sessions, "/e", "c1").unwrap().stand();
-    candidacy.wait_to_lead().await.unwrap();
-    for (output, part) in [
-        (format!("{guard:?}"), "Guard { hold: Hold {"),
-        (format!("{ticket:?}"), &*format!("Ticket {{ node: Some(\"{}\")", ticket.node().unwrap())),
-        (format!("{ticket:?}"), "ahead: 1"),
-        (format!("{local:?}"), "TurnQueue { waiters: 1"),
-        (format!("{passed:?}"), "turn: Turn {"),
-        (format!("{candidacy:?}"), "Candidacy { leadership: Leading {"),
-    ] {
-        assert!(output.contains(part), "{part} in {output}");
+/// The futures are created and never polled.
+#[test]
+fn futures_of_locks_and_elections_are_send() {
+    fn locks(lock: &Mutex, permits: &Semaphore, guard: Guard, manager: &SessionManager) {
+        is_send(lock.acquire());
+        is_send(lock.acquire_timeout(Duration::ZERO));
+        is_send(permits.acquire_many(2));
+        is_send(guard.check());
+        is_send(guard.lost());
+        is_send(guard.release());
+        is_send(run_whenever_held(
+            manager,
+            |client| Mutex::new(client, "/lock"),
+            |_| std::future::ready(Ok::<(), LockError>(())),
+            |_| {},
+        ));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn participants_print_ids_in_hexadecimal() {
-    let (_server, [client]) = started().await;
-    let lock = Mutex::new(&client, "/l").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let participants = format!("{:?}", lock.participants().await.unwrap());
-    let czxid = Zxid(guard.token().unwrap().czxid());
-    let session = format!("session_id: {:#x}, czxid: {:#x}", client.session_id(), czxid);
-    assert!(participants.contains(&session), "{participants}");
-    assert_ne!(LossReason::NodeDeleted.to_string(), "");
+    fn elections(election: &Election, candidacy: Candidacy) {
+        let work = |_| std::future::ready(Ok::<_, LockError>(ControlFlow::Break(())));
+        is_send(election.lead(work, |_| {}));
+        is_send(election.candidates());
+        is_send(election.leader());
+        is_send(candidacy.wait_to_lead());
+        is_send(candidacy.resign());
+    }
+    let _: fn(&Mutex, &Semaphore, Guard, &SessionManager) = locks;
+    let _: fn(&Election, Candidacy) = elections;
 }

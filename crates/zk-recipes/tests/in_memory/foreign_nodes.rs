@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_recipes::session::{Acl, Client, CreateMode, ParentMode, Perms, RetryOn, path};
-use zk_recipes::{
-    Lock, LockError, LockGuard, MultiLock, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex,
-};
+use zk_recipes::{Lock, LockError, LockGuard, Mutex, Recipe, RwLock, Semaphore, SemaphoreMutex};
 use zk_testing::{Op, TestServer};
 
 use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
@@ -15,61 +13,41 @@ use crate::{T, children, settle, started};
 const PATH: &str = "/app/lock";
 
 /// A lock of each recipe, and of each side of the read-write lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Mutex,
-    NamedMutex,
-    Reader,
-    Writer,
-    Semaphore,
-    SemaphoreMutex,
+const KINDS: [&str; 6] = ["mutex", "named mutex", "reader", "writer", "semaphore", "single"];
+
+fn lock(kind: &str, client: &Client, allows: bool) -> Arc<dyn Lock> {
+    let mutex = Mutex::new(client, PATH).unwrap();
+    let mutex = if allows { mutex.allow_foreign_nodes() } else { mutex };
+    let rw = RwLock::new(client, PATH).unwrap();
+    let rw = if allows { rw.allow_foreign_nodes() } else { rw };
+    let permits = Semaphore::new(client, PATH, 2).unwrap();
+    let permits = if allows { permits.allow_foreign_nodes() } else { permits };
+    let single = SemaphoreMutex::new(client, PATH).unwrap();
+    let single = if allows { single.allow_foreign_nodes() } else { single };
+    match kind {
+        "mutex" => Arc::new(mutex),
+        "named mutex" => Arc::new(mutex.with_lock_name("job-").unwrap()),
+        "reader" => Arc::new(rw.read().clone()),
+        "writer" => Arc::new(rw.write().clone()),
+        "semaphore" => Arc::new(permits),
+        _ => Arc::new(single),
+    }
 }
 
-impl Kind {
-    const ALL: [Self; 6] = [
-        Self::Mutex,
-        Self::NamedMutex,
-        Self::Reader,
-        Self::Writer,
-        Self::Semaphore,
-        Self::SemaphoreMutex,
-    ];
-
-    fn lock(self, client: &Client, allows: bool) -> Arc<dyn Lock> {
-        /// Builds the handle, and allows foreign nodes if `allows`.
-        macro_rules! handle {
-            ($lock:expr) => {{
-                let lock = $lock.unwrap();
-                if allows { lock.allow_foreign_nodes() } else { lock }
-            }};
-        }
-        match self {
-            Self::Mutex => Arc::new(handle!(Mutex::new(client, PATH))),
-            Self::NamedMutex => {
-                Arc::new(handle!(Mutex::new(client, PATH).unwrap().with_lock_name("job-")))
-            }
-            Self::Reader => Arc::new(handle!(RwLock::new(client, PATH)).read().clone()),
-            Self::Writer => Arc::new(handle!(RwLock::new(client, PATH)).write().clone()),
-            Self::Semaphore => Arc::new(handle!(Semaphore::new(client, PATH, 2))),
-            Self::SemaphoreMutex => Arc::new(handle!(SemaphoreMutex::new(client, PATH))),
-        }
+/// Returns the recipe that the node names show, or `None` if they show none.
+fn recipe(kind: &str) -> Option<Recipe> {
+    match kind {
+        "mutex" => Some(Recipe::Mutex),
+        "named mutex" => None,
+        "reader" | "writer" => Some(Recipe::ReadWriteLock),
+        _ => Some(Recipe::Semaphore),
     }
+}
 
-    /// Returns the recipe that the node names show, or `None` if they show none.
-    fn recipe(self) -> Option<Recipe> {
-        match self {
-            Self::Mutex => Some(Recipe::Mutex),
-            Self::NamedMutex => None,
-            Self::Reader | Self::Writer => Some(Recipe::ReadWriteLock),
-            Self::Semaphore | Self::SemaphoreMutex => Some(Recipe::Semaphore),
-        }
-    }
-
-    /// Returns true if this lock refuses a path with a node of the other.
-    fn refuses(self, other: Self) -> bool {
-        let own = self.recipe().unwrap_or(Recipe::Mutex);
-        other.recipe().is_some_and(|other| other != own)
-    }
+/// Returns true if this lock refuses a path with a node of the other.
+fn refuses(kind: &str, other: &str) -> bool {
+    let own = recipe(kind).unwrap_or(Recipe::Mutex);
+    recipe(other).is_some_and(|other| other != own)
 }
 
 fn nodes(server: &TestServer) -> usize {
@@ -81,7 +59,7 @@ fn nodes(server: &TestServer) -> usize {
 }
 
 async fn acquire(
-    lock: &Arc<dyn Lock>,
+    lock: Arc<dyn Lock>,
     is_try: bool,
 ) -> Result<Option<Box<dyn LockGuard>>, LockError> {
     match is_try {
@@ -102,32 +80,6 @@ async fn last_lock_name_decides_on_the_recipe() {
     assert!(is_foreign(&refused), "{refused:?}");
 }
 
-/// The ways are `enqueue`, a timeout, a multi-lock, and several permits.
-#[tokio::test(start_paused = true)]
-async fn foreign_node_is_found_by_every_way_to_acquire() {
-    let (server, [one, other]) = started().await;
-    let held = RwLock::new(&one, PATH).unwrap().write().acquire().await.unwrap();
-    let foreign = LockError::ForeignNode {
-        path: PATH.to_owned(),
-        node: held.node().to_owned(),
-        recipe: Recipe::ReadWriteLock,
-    };
-    let mutex = Mutex::new(&other, PATH).unwrap();
-    assert_eq!(mutex.enqueue().await.unwrap_err(), foreign);
-    for timeout in [Duration::ZERO, T] {
-        assert_eq!(mutex.acquire_timeout(timeout).await.unwrap_err(), foreign);
-    }
-    let first: Arc<dyn Lock> = Arc::new(Mutex::new(&other, "/first").unwrap());
-    let several = MultiLock::new([first, Arc::new(mutex)]);
-    assert_eq!(several.acquire().await.unwrap_err().failures()[0].error, foreign);
-    let semaphore = Semaphore::new(&other, PATH, 5).unwrap();
-    assert_eq!(semaphore.acquire_many(3).await.unwrap_err(), foreign);
-    assert_eq!(semaphore.try_acquire_many(3).await.unwrap_err(), foreign);
-    settle().await;
-    assert_eq!((nodes(&server), children(&server, "/first").len()), (1, 0));
-    held.check().await.unwrap();
-}
-
 /// The contender that arrives second checks the path, so the node of the first one stays valid.
 #[tokio::test(start_paused = true)]
 async fn waiter_is_not_refused_for_a_node_that_arrives_later() {
@@ -145,15 +97,15 @@ async fn waiter_is_not_refused_for_a_node_that_arrives_later() {
 #[tokio::test(start_paused = true)]
 async fn two_recipes_never_hold_one_path_together() {
     for delay in 0..12 {
-        for first in Kind::ALL {
-            for second in Kind::ALL {
-                if !first.refuses(second) || !second.refuses(first) {
+        for first in KINDS {
+            for second in KINDS {
+                if !refuses(first, second) || !refuses(second, first) {
                     continue;
                 }
                 for is_used in [false, true] {
-                    let case = format!("{first:?}, {second:?}, {delay}, used: {is_used}");
+                    let case = format!("{first}, {second}, {delay}, used: {is_used}");
                     let (server, [one, other]) = started().await;
-                    let locks = [first.lock(&one, false), second.lock(&other, false)];
+                    let locks = [lock(first, &one, false), lock(second, &other, false)];
                     if is_used {
                         one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
                     }
@@ -178,59 +130,34 @@ async fn two_recipes_never_hold_one_path_together() {
     }
 }
 
-/// Nodes of Curator's recipes, with and without protection, of kazoo's and ZooKeeper's own recipes,
-/// and of no recipe.
+/// Which names belong to which recipe is a table beside [`Recipe`].
 #[tokio::test(start_paused = true)]
-async fn foreign_nodes_are_recognized_by_their_names() {
-    const UUID: &str = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";
-    let names = [
-        ("lock-0000000001", Some(Recipe::Mutex)),
-        ("__READ__0000000001", Some(Recipe::ReadWriteLock)),
-        ("__WRIT__0000000001", Some(Recipe::ReadWriteLock)),
-        ("lease-0000000001", Some(Recipe::Semaphore)),
-        ("latch-0000000001", Some(Recipe::Election)),
-        ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__lock__0000000000", Some(Recipe::KazooLock)),
-        ("0b7f36dc3cc24b579c3e5c3ae2f1c0de__rlock__0000000000", Some(Recipe::KazooLock)),
-        ("0b7f36dc3cc24b579c3e5c3ae2f1c0de", Some(Recipe::KazooSemaphore)),
-        ("x-72057594037927936-0000000000", Some(Recipe::ZooKeeperLock)),
-        ("n_0000000000", Some(Recipe::ZooKeeperLock)),
-        ("member-0000000001", None),
-        ("0000000001", None),
-        ("lock-x", None),
-        ("readme", None),
-    ];
-    for (at, (name, recipe)) in names.into_iter().enumerate() {
-        let is_protected = at < 5 || recipe.is_none();
-        for prefix in ["", UUID].into_iter().take(1 + usize::from(is_protected)) {
-            for kind in Kind::ALL {
-                let (server, [one, other]) = started().await;
-                one.ensure_path(PATH, ParentMode::Persistent).await.unwrap();
-                let node = format!("{PATH}/{prefix}{name}");
-                one.create(&node, b"", CreateMode::Ephemeral).await.unwrap();
-                let lock = kind.lock(&other, false);
-                let case = format!("{kind:?} beside {node}");
-                let foreign = recipe.filter(|it| *it != kind.recipe().unwrap_or(Recipe::Mutex));
-                let Some(recipe) = foreign else {
-                    let asked = tokio::time::timeout(T, lock.acquire_boxed()).await;
-                    assert!(!matches!(asked, Ok(Err(_))), "{case}: {asked:?}");
+async fn path_with_a_node_of_another_recipe_is_refused() {
+    for first in KINDS {
+        for second in KINDS {
+            let case = format!("{second} beside {first}");
+            let (server, [one, other]) = started().await;
+            let held = lock(first, &one, true).acquire_boxed().await.unwrap();
+            settle().await;
+            for is_try in [true, false] {
+                let acquiring = acquire(lock(second, &other, false), is_try);
+                let acquired = tokio::time::timeout(T / 10, acquiring).await;
+                if !refuses(second, first) {
+                    assert!(!matches!(acquired, Ok(Err(_))), "{case}: {acquired:?}");
                     continue;
-                };
-                let expected = LockError::ForeignNode { path: PATH.to_owned(), node, recipe };
-                for is_try in [true, false] {
-                    let refused = acquire(&lock, is_try).await.expect_err(&case);
-                    let text = refused.to_string();
-                    assert!(text.contains(name) && text.contains(&recipe.to_string()), "{text}");
-                    assert_eq!(
-                        (&refused, refused.retry_on()),
-                        (&expected, RetryOn::Never),
-                        "{case}"
-                    );
-                    settle().await;
-                    assert_eq!(nodes(&server), usize::from(!prefix.is_empty()), "{case}");
-                    let allowed = acquire(&kind.lock(&other, true), is_try).await;
-                    assert!(allowed.expect(&case).is_some(), "{case}");
-                    settle().await;
                 }
+                let (node, recipe) = (held.nodes()[0].to_owned(), recipe(first).unwrap());
+                let refused = acquired.unwrap().unwrap_err();
+                let text = refused.to_string();
+                assert!(text.contains(&node) && text.contains(&recipe.to_string()), "{text}");
+                assert_eq!(refused.retry_on(), RetryOn::Never);
+                let path = PATH.to_owned();
+                assert_eq!(refused, LockError::ForeignNode { path, node, recipe }, "{case}");
+                settle().await;
+                assert_eq!(nodes(&server), 1, "{case}");
+                let allowed = acquire(lock(second, &other, true), is_try).await;
+                assert!(allowed.expect(&case).is_some(), "{case}");
+                settle().await;
             }
         }
     }
@@ -258,8 +185,7 @@ async fn mutex_refuses_the_leases_node_of_an_idle_semaphore() {
     let held = mutex.acquire().await.expect("the semaphore has gone");
     // The handle has checked the path before. The nodes that it saw then have been removed.
     for is_try in [true, false] {
-        let lock: Arc<dyn Lock> = Arc::new(permits.clone());
-        let refused = acquire(&lock, is_try).await.unwrap_err();
+        let refused = acquire(Arc::new(permits.clone()), is_try).await.unwrap_err();
         assert!(matches!(refused, LockError::ForeignNode { recipe: Recipe::Mutex, .. }));
     }
     held.release().await.unwrap();
@@ -295,9 +221,9 @@ async fn dropped_semaphore_does_not_exclude_a_mutex() {
         let held = if is_held { Some(mutex.acquire().await.unwrap()) } else { None };
         let answers = server.on_any_request().always().session(other.session_id());
         drop(answers.delay(Duration::from_millis(2)));
-        let permits = Kind::Semaphore.lock(&other, false);
+        let permits = lock("semaphore", &other, false);
         let wait = Duration::from_millis(wait);
-        let asked = tokio::time::timeout(wait, acquire(&permits, is_try)).await;
+        let asked = tokio::time::timeout(wait, acquire(permits, is_try)).await;
         let is_refused = matches!(&asked, Ok(Err(LockError::ForeignNode { .. })) | Err(_));
         assert!(is_refused || !is_held, "{asked:?}");
         drop((asked, held));
@@ -325,15 +251,15 @@ async fn semaphore_in_use_refuses_a_contender_of_a_mutex() {
 /// A check is repeated if its answer is lost with the connection.
 #[tokio::test(start_paused = true)]
 async fn foreign_node_is_found_after_a_lost_answer() {
-    for (first, second) in [(Kind::Mutex, Kind::Semaphore), (Kind::Semaphore, Kind::Mutex)] {
+    for (first, second) in [("mutex", "semaphore"), ("semaphore", "mutex")] {
         for op in [Op::Create2, Op::GetChildren2] {
             for nth in 1..4 {
                 let (server, [one, other]) = started().await;
-                let held = first.lock(&one, false).acquire_boxed().await.unwrap();
+                let held = lock(first, &one, false).acquire_boxed().await.unwrap();
                 settle().await;
                 let session = other.session_id();
                 drop(server.on(op).session(session).nth(nth).apply_then_drop_reply());
-                let refused = second.lock(&other, false).acquire_boxed().await.unwrap_err();
+                let refused = lock(second, &other, false).acquire_boxed().await.unwrap_err();
                 assert!(matches!(refused, LockError::ForeignNode { .. }), "{refused}");
                 // reason: virtual time, in which the remaining nodes are deleted
                 tokio::time::sleep(T / 4).await;
@@ -361,22 +287,6 @@ async fn foreign_node_check_costs_what_the_documentation_says() {
     mutex.acquire().await.unwrap().release().await.unwrap();
     let look = vec![GET_CHILDREN2];
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2], look, vec![DELETE]]);
-
-    let semaphore = Semaphore::new(&client, "/s", 1).unwrap();
-    semaphore.acquire().await.unwrap().release().await.unwrap(); // creates the path
-    settle().await;
-    let enter = vec![CREATE2, GET_CHILDREN2];
-    let found_free = [enter.clone(), vec![CREATE2, GET_CHILDREN2, DELETE], vec![DELETE]];
-    let first = [enter, vec![CREATE2, GET_CHILDREN2, GET_CHILDREN2], vec![DELETE, DELETE]];
-    let new = Semaphore::new(&client, "/s", 1).unwrap();
-    for (semaphore, cost) in
-        [(&semaphore, &found_free), (&new, &first), (&new.clone(), &found_free)]
-    {
-        record.take();
-        semaphore.acquire().await.unwrap().release().await.unwrap();
-        settle().await;
-        assert_eq!(&record.take(), cost);
-    }
 }
 
 /// The servers remove the unused node `leases`. A mutex that comes then finds no node of the semaphore, and
@@ -389,7 +299,7 @@ async fn semaphore_checks_its_path_again_after_its_node_was_reaped() {
     settle().await;
     while server.reap_containers() > 0 {}
     let held = Mutex::new(&other, PATH).unwrap().acquire().await.unwrap();
-    let beside = Kind::Semaphore.lock(&other, true).acquire_boxed().await.unwrap();
+    let beside = lock("semaphore", &other, true).acquire_boxed().await.unwrap();
     let refused = semaphore.acquire().await.unwrap_err();
     drop(beside);
     assert!(matches!(refused, LockError::ForeignNode { recipe: Recipe::Mutex, .. }), "{refused}");

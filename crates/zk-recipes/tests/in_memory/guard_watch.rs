@@ -1,15 +1,17 @@
 //! The watch of a guard on its own node, and the remaining time that the guard reports.
+//!
+//! A guard sets one watch for each node, however often its `lost()` is called.
 
-use std::sync::Arc;
+use std::future::Future;
 use std::time::Duration;
 
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorKind, Limit, Perms};
-use zk_recipes::{Guard, Lock, LockError, LockGuard, LossReason, MultiLock, Mutex, RwLock, revoke};
-use zk_testing::{Cut, Op, Settings, TestServer, Version};
+use zk_recipes::{LockError, LockGuard, LossReason, MultiLock, Mutex, RwLock, Semaphore, revoke};
+use zk_testing::{Cut, Settings, TestServer, Version};
 
 use crate::recorded_connection::{
-    DELETE, EXISTS, WATCH_NODE, recorded, recorded_client, without_lease,
+    DELETE, EXISTS, Record, WATCH_NODE, recorded, recorded_client, without_lease,
 };
 use crate::{
     Kind, LEASE, PROMISED, T, client, config, cut_off, now, queue, reconnect, running, settle,
@@ -74,33 +76,33 @@ async fn guard_is_lost_when_its_node_is_recreated() {
     }
 }
 
-/// No task waits in `lost()`. A declined revocation request must not use up the watch.
+/// No task waits in `lost()`. A declined revocation request must not use up the watch. The event of a
+/// deletion during a disconnect arrives when the watches are set again.
 #[tokio::test(start_paused = true)]
 async fn guard_fails_once_the_deletion_event_has_arrived() {
-    for kind in guards() {
-        for waits in [false, true] {
-            for declines_a_request in [false, true] {
-                for asks_token in [false, true] {
-                    let case = format!("{kind:?}, {waits}, {declines_a_request}, {asks_token}");
-                    let (_server, [one, other]) = started().await;
-                    let held = held(kind, &one, &other, waits).await;
-                    if declines_a_request {
-                        assert!(revoke(&other, held.nodes()[0]).await.unwrap(), "{case}");
-                        held.revocation_requested_boxed().await.unwrap();
-                        settle().await;
-                    }
-                    assert!(held.is_held() && held.tokens().is_ok(), "{case}");
-                    other.delete(held.nodes()[0], None).await.unwrap();
-                    settle().await;
-                    match asks_token {
-                        true => assert_eq!(held.tokens(), Err(DELETED), "{case}"),
-                        false => assert!(!held.is_held(), "{case}"),
-                    }
-                    assert_eq!((held.tokens(), held.is_held()), (Err(DELETED), false), "{case}");
-                    assert_eq!(held.remaining(), Duration::ZERO, "{case}");
-                    assert_eq!(held.release_boxed().await, Err(DELETED), "{case}");
-                }
+    for (kind, waits) in guards().flat_map(|kind| [(kind, false), (kind, true)]) {
+        for (declines_a_request, is_cut) in [(false, false), (true, false), (false, true)] {
+            let case = format!("{kind:?}, {waits}, {declines_a_request}, {is_cut}");
+            let (server, [one, other]) = started().await;
+            let held = held(kind, &one, &other, waits).await;
+            if declines_a_request {
+                assert!(revoke(&other, held.nodes()[0]).await.unwrap(), "{case}");
+                held.revocation_requested_boxed().await.unwrap();
+                settle().await;
             }
+            if is_cut {
+                cut_off(&server, &one).await;
+            }
+            assert!(held.is_held() && held.tokens().is_ok(), "{case}");
+            other.delete(held.nodes()[0], None).await.unwrap();
+            settle().await;
+            if is_cut {
+                assert!(held.is_held(), "{case}: nothing arrives over a cut connection");
+                reconnect(&server).await;
+            }
+            assert_eq!((held.tokens(), held.is_held()), (Err(DELETED), false), "{case}");
+            assert_eq!(held.remaining(), Duration::ZERO, "{case}");
+            assert_eq!(held.release_boxed().await, Err(DELETED), "{case}");
         }
     }
 }
@@ -134,28 +136,30 @@ async fn guard_fails_when_its_node_is_deleted_before_its_watch() {
     }
 }
 
-/// The ACL of the node does not permit the holder to read it, so no event tells of the deletion.
+/// The ACL of the node does not permit the holder to read it, or its session has no watches left, so no event
+/// tells of the deletion.
 #[tokio::test(start_paused = true)]
-async fn guard_polls_a_node_that_it_cannot_read() {
-    for version in [Version::V3_8, Version::V3_9] {
-        let server = TestServer::in_memory_with(Settings::new().version(version));
-        let (one, record) = recorded_client(&server, 1).await;
-        let other = client(&server, 2).await;
+async fn guard_polls_a_node_that_it_cannot_watch() {
+    for is_full in [false, true] {
+        let (server, [other]) = started().await;
+        let config = if is_full { config(2).max_watches(0) } else { config(2) };
+        let (one, record) = recorded(config, &server).await;
         one.create("/lock", b"", CreateMode::Persistent).await.unwrap();
         let unreadable = vec![Acl::world(Perms::WRITE | Perms::DELETE)];
-        let lock = Mutex::new(&one, "/lock").unwrap().with_acl(unreadable);
+        let lock = Mutex::new(&one, "/lock").unwrap();
+        let lock = if is_full { lock } else { lock.with_acl(unreadable) };
         let guard = lock.acquire().await.unwrap();
         settle_node_watches().await;
         record.take();
         assert!(revoke(&other, guard.node()).await.unwrap());
         // reason: virtual time, in which the guard reads its node a few times
         tokio::time::sleep(UNWATCHED_PAUSE * 3).await;
-        let read = [WATCH_NODE, EXISTS].repeat(3);
-        assert_eq!(without_lease(record.take().concat()), read, "{version:?}");
-        assert!(guard.is_held(), "{version:?}: a request does not end the hold");
+        let read = if is_full { vec![EXISTS] } else { vec![WATCH_NODE, EXISTS] };
+        assert_eq!(without_lease(record.take().concat()), read.repeat(3), "{is_full}");
+        assert!(guard.is_held(), "{is_full}: a request does not end the hold");
         other.delete(guard.node(), None).await.unwrap();
         let lost = tokio::time::timeout(UNWATCHED_PAUSE, guard.lost()).await;
-        assert_eq!(lost, Ok(LossReason::NodeDeleted), "{version:?}");
+        assert_eq!(lost, Ok(LossReason::NodeDeleted), "{is_full}");
     }
 }
 
@@ -183,106 +187,17 @@ async fn guard_watches_its_node_earlier_in_a_short_session() {
     }
 }
 
-/// The event of the deletion arrives when the watches are set again.
-#[tokio::test(start_paused = true)]
-async fn guard_fails_when_its_node_is_deleted_during_a_disconnect() {
-    for kind in guards() {
-        for waits in [false, true] {
-            let (server, [one, other]) = started().await;
-            let held = held(kind, &one, &other, waits).await;
-            server.refuse_connects(0);
-            server.connection_of(one.session_id()).cut(Cut::Rst);
-            other.delete(held.nodes()[0], None).await.unwrap();
-            settle().await;
-            assert!(held.is_held(), "{kind:?}: nothing arrives over a cut connection");
-            reconnect(&server).await;
-            assert!(one.is_connected());
-            assert_eq!(held.tokens(), Err(DELETED), "{kind:?}, waits: {waits}");
-        }
-    }
-}
-
-/// The request for the watch is lost with the connection.
-#[tokio::test(start_paused = true)]
-async fn guard_sets_its_watch_again_when_the_request_was_lost() {
-    let (server, [other]) = started().await;
-    let (one, record) = recorded_client(&server, 2).await;
-    let lock = Mutex::new(&one, "/lock").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    settle().await;
-    let guard = lock.acquire().await.unwrap();
-    record.take();
-    let lost = server.on(Op::GetChildren2).drop_before_applying();
-    // reason: virtual time, in which the client reconnects
-    tokio::time::sleep(T / 4).await;
-    assert_eq!(lost.count(), 1);
-    assert_eq!(
-        without_lease(record.take().concat()),
-        [WATCH_NODE; 2],
-        "it sends the request again"
-    );
-    assert!(guard.is_held());
-    settle().await;
-    other.delete(guard.node(), None).await.unwrap();
-    settle().await;
-    assert_eq!(guard.token(), Err(DELETED));
-}
-
-/// Expects an idle, held guard to have time left: up to the end of the lease, which counts from
-/// `last_proven`, and at most what no reconnect takes back. Returns that time.
-fn expect_time_left(guard: &Guard) -> Duration {
-    let (remaining, proven) = (guard.remaining(), guard.last_proven().unwrap());
-    let now = now().into_std();
-    assert!(!remaining.is_zero() && remaining < T, "{remaining:?}");
-    assert!(proven <= now, "{:?} in the future", proven - now);
-    let rounding = Duration::from_millis(1);
-    let left = PROMISED.min(proven + LEASE - now);
-    assert!(remaining <= left && remaining + rounding > left, "{remaining:?}");
-    remaining
-}
-
-/// Samples a guard for `time`, and returns the least and the most time that it had left.
-async fn sample(guard: &Guard, time: Duration) -> (Duration, Duration) {
-    let (mut least, mut most) = (T, Duration::ZERO);
-    let end = now() + time;
-    while now() < end {
-        // reason: virtual time, in steps that match no interval of the lease
-        tokio::time::sleep(T / 97).await;
-        let remaining = expect_time_left(guard);
-        assert!(guard.last_proven().unwrap() < now().into_std());
-        (least, most) = (least.min(remaining), most.max(remaining));
-    }
-    (least, most)
-}
-
-#[tokio::test(start_paused = true)]
-async fn remaining_never_reaches_zero_while_held_and_idle() {
-    for idle in [0, 1, 2, 3, 5, 7, 11] {
-        let (_server, [client]) = started().await;
-        // reason: virtual time, in which the session sends nothing but pings
-        tokio::time::sleep(T * idle / 4).await;
-        let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-        expect_time_left(&guard);
-        let (least, _) = sample(&guard, T).await;
-        assert!(least > T / 10, "{least:?} left, idle for {idle} quarters");
-        // From then on the lease counts from pings, which are sent in every sixteenth of the
-        // timeout.
-        let (least, most) = sample(&guard, T * 2).await;
-        assert!(least > T * 2 / 5, "{least:?} left, idle for {idle} quarters");
-        assert!(most <= PROMISED, "{most:?}");
-        let other: [Arc<dyn Lock>; 1] = [Arc::new(Mutex::new(&client, "/other").unwrap())];
-        let several = MultiLock::new(other).acquire().await.unwrap();
-        assert_eq!(several.remaining(), guard.remaining(), "it is the lease of one session");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn lost_guard_has_no_time_left() {
     for how in ["deleted", "cut off", "expired", "closed"] {
         let (server, [one, other]) = started().await;
         let guard = Mutex::new(&one, "/lock").unwrap().acquire().await.unwrap();
         settle_node_watches().await;
-        expect_time_left(&guard);
+        // It has time up to the end of the lease, and at most what no reconnect takes back.
+        let (remaining, proven) = (guard.remaining(), guard.last_proven().unwrap());
+        let left = PROMISED.min(proven + LEASE - now().into_std());
+        assert!(proven <= now().into_std() && remaining <= left, "{remaining:?}");
+        assert!(remaining + Duration::from_millis(1) > left, "{remaining:?}, rounded");
         match how {
             "deleted" => other.delete(guard.node(), None).await.unwrap(),
             "expired" => assert!(server.expire(one.session_id())),
@@ -317,30 +232,6 @@ async fn waiter_that_cannot_watch_fails_to_acquire() {
     assert_eq!(crate::children(&server, "/l").len(), 1, "its node is gone");
 }
 
-#[tokio::test(start_paused = true)]
-async fn holder_without_watches_sees_deletion_and_lease_end() {
-    let (server, [other]) = started().await;
-    let (full, record) = recorded(config(2).max_watches(0), &server).await;
-    let lock = Mutex::new(&full, "/l").unwrap();
-
-    let guard = lock.acquire().await.unwrap();
-    settle_node_watches().await;
-    record.take();
-    // reason: virtual time, in which the guard reads its node a few times
-    tokio::time::sleep(UNWATCHED_PAUSE * 5).await;
-    assert_eq!(without_lease(record.take().concat()), [EXISTS; 5]);
-    other.delete(guard.node(), None).await.unwrap();
-    let deleted = now();
-    assert_eq!(guard.lost().await, LossReason::NodeDeleted);
-    assert!(now() - deleted <= UNWATCHED_PAUSE, "{:?}", now() - deleted);
-
-    let guard = lock.acquire().await.unwrap();
-    settle_node_watches().await;
-    server.refuse_connects(0);
-    server.connections().cut(Cut::Rst);
-    assert_eq!(guard.lost().await, LossReason::LeaseDeadlinePassed);
-}
-
 /// A writer of the same session waits behind a read node that is newer than its own. Its request for
 /// watches counts from its own node on, so the server sends an event of the read node.
 #[tokio::test(start_paused = true)]
@@ -364,4 +255,70 @@ async fn reader_beside_its_writer_survives_the_watch_of_a_writer() {
         assert_eq!(reading.token().map(drop), Err(DELETED), "{version:?}");
         next.await.unwrap().check().await.unwrap();
     }
+}
+
+const TURNS: usize = 400;
+
+/// Duration of a turn.
+const TURN: Duration = Duration::from_millis(10);
+
+/// Calls `lost()` in each turn, and drops its future at the end of the turn.
+async fn loop_until_lost<F: Future<Output = LossReason>>(
+    lost: impl Fn() -> F,
+    turns: usize,
+) -> Option<LossReason> {
+    for _ in 0..turns {
+        tokio::select! {
+            biased;
+            reason = lost() => return Some(reason),
+            // reason: virtual time of a turn
+            () = tokio::time::sleep(TURN) => {}
+        }
+    }
+    None
+}
+
+/// Expects one watch for each node, and the loss when the last of the nodes is deleted.
+async fn expect_one_watch_each<F: Future<Output = LossReason>>(
+    name: &str,
+    nodes: Vec<String>,
+    lost: impl Fn() -> F,
+    other: &Client,
+    record: &Record,
+) {
+    record.take();
+    assert_eq!(loop_until_lost(&lost, TURNS).await, None, "{name}");
+    let sent = without_lease(record.take().concat());
+    let watches = sent.iter().filter(|op| **op == WATCH_NODE).count();
+    let others: Vec<i32> = sent.into_iter().filter(|op| *op != WATCH_NODE).collect();
+    assert_eq!((watches, others.len()), (nodes.len(), 0), "{name}: {others:?}");
+    other.delete(nodes.last().unwrap(), None).await.unwrap();
+    assert_eq!(loop_until_lost(&lost, 2).await, Some(LossReason::NodeDeleted), "{name}");
+    assert_eq!(without_lease(record.take().concat()), [0; 0], "{name}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
+    let (server, [other]) = started().await;
+    let (client, record) = recorded_client(&server, 2).await;
+    for kind in Kind::ALL {
+        // On a new path, the permit lists again after the creation of the path, with a watch.
+        kind.lock(&client).acquire_boxed().await.unwrap().release_boxed().await.unwrap();
+        let guard = kind.lock(&client).acquire_boxed().await.unwrap();
+        settle().await; // the queue node of a permit is deleted
+        let nodes = guard.nodes().into_iter().map(str::to_owned).collect();
+        let name = format!("{kind:?}");
+        expect_one_watch_each(&name, nodes, || guard.lost_boxed(), &other, &record).await;
+    }
+    let semaphore = Semaphore::new(&client, "/s", 3).unwrap();
+    let lease = semaphore.acquire_many(3).await.unwrap();
+    settle().await;
+    let nodes = lease.nodes().map(str::to_owned).collect();
+    expect_one_watch_each("SemaphoreGuard", nodes, || lease.lost(), &other, &record).await;
+    drop(lease);
+    let locks = [Kind::Mutex, Kind::Writer, Kind::Permit].map(|kind| kind.lock(&client));
+    let guard = MultiLock::new(locks).acquire().await.unwrap();
+    settle().await;
+    let nodes = guard.nodes().iter().map(ToString::to_string).collect();
+    expect_one_watch_each("MultiGuard", nodes, || guard.lost(), &other, &record).await;
 }

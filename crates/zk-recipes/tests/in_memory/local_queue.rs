@@ -7,7 +7,7 @@ use std::task::{Context, Wake};
 use std::time::Duration;
 
 use futures::future::{FutureExt, join_all};
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc;
 use zk_recipes::session::Client;
 use zk_recipes::{FencingToken, LocalQueueLimits, LockError, LossReason, Mutex, Owner, revoke};
 use zk_testing::TestServer;
@@ -72,64 +72,39 @@ async fn waker_of_a_waiter_may_drop_it_or_try_the_lock() {
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
-/// A holder, by the name of its task.
-#[derive(Clone, Debug)]
-struct Holder {
-    name: String,
-    node: String,
-    token: FencingToken,
-}
+/// A holder: the number of its task, its node and its token.
+type Holder = (u32, String, FencingToken);
 
-/// The holders of a lock, in order.
-#[derive(Clone, Default)]
-struct Holders(Arc<StdMutex<Vec<Holder>>>);
-
-impl Holders {
-    /// Starts tasks that each hold the lock once, for `hold`. They arrive in the order of their
-    /// numbers.
-    async fn start(
-        &self,
-        name: &str,
-        lock: &Mutex,
-        tasks: u32,
-        hold: Duration,
-    ) -> Vec<JoinHandle<()>> {
-        let mut started = Vec::new();
-        for number in 0..tasks {
-            let (lock, log, name) = (lock.clone(), self.0.clone(), format!("{name}{number}"));
-            started.push(tokio::spawn(async move {
-                let guard = lock.acquire().await.unwrap();
-                let (node, token) = (guard.node().to_owned(), guard.token().unwrap());
-                log.lock().unwrap().push(Holder { name, node, token });
-                // reason: virtual time of the hold
-                tokio::time::sleep(hold).await;
-                guard.release().await.unwrap();
-            }));
-            tokio::task::yield_now().await;
+/// Starts tasks that each hold the lock once, for `hold`, and queue in the order of their numbers. Returns a
+/// future of the holders, in their order.
+async fn hold_in_turn(
+    lock: &Mutex,
+    tasks: u32,
+    hold: Duration,
+) -> impl Future<Output = Vec<Holder>> {
+    let (holder, mut holders) = mpsc::unbounded_channel();
+    for number in 0..tasks {
+        let (lock, holder) = (lock.clone(), holder.clone());
+        tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            holder.send((number, guard.node().to_owned(), guard.token().unwrap())).unwrap();
+            if !hold.is_zero() {
+                tokio::time::sleep(hold).await; // reason: virtual time of the hold
+            }
+            guard.release().await.unwrap();
+        });
+        tokio::task::yield_now().await;
+    }
+    async move {
+        drop(holder);
+        let mut seen: Vec<Holder> = Vec::new();
+        while let Some(holder) = holders.recv().await {
+            let is_larger =
+                |before: &Holder| before.2 < holder.2 && before.2.as_i128() < holder.2.as_i128();
+            assert!(seen.last().is_none_or(is_larger), "{seen:?}, {holder:?}");
+            seen.push(holder);
         }
-        started
-    }
-
-    fn seen(&self) -> Vec<Holder> {
-        self.0.lock().unwrap().clone()
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.seen().into_iter().map(|holder| holder.name).collect()
-    }
-
-    /// Returns the second number of each token, and checks that the tokens grow.
-    fn passes(&self) -> Vec<u32> {
-        let tokens: Vec<FencingToken> = self.seen().iter().map(|holder| holder.token).collect();
-        assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
-        assert!(tokens.is_sorted_by(|a, b| a.as_i128() < b.as_i128()), "{tokens:?}");
-        tokens.into_iter().map(FencingToken::pass).collect()
-    }
-}
-
-async fn finished(tasks: Vec<JoinHandle<()>>) {
-    for task in tasks {
-        task.await.unwrap();
+        seen
     }
 }
 
@@ -140,71 +115,36 @@ async fn local_waiters_acquire_in_order_without_a_request() {
     lock.acquire().await.unwrap().release().await.unwrap(); // creates the path
     record.take();
     let held = lock.acquire().await.unwrap();
-    let holders = Holders::default();
-    let tasks = holders.start("", &lock, 10, Duration::ZERO).await;
+    let holders = hold_in_turn(&lock, 10, Duration::ZERO).await;
     settle().await;
     assert_eq!(record.take(), [vec![CREATE2, GET_CHILDREN2]], "one node for all");
-    let token = held.token().unwrap();
-    let node = held.node().to_owned();
+    let (token, node) = (held.token().unwrap(), held.node().to_owned());
     held.release().await.unwrap();
-    finished(tasks).await;
-    assert_eq!(record.take(), [[DELETE]], "a pass is no request");
-    let order: Vec<String> = (0..10).map(|number| number.to_string()).collect();
-    assert_eq!(holders.names(), order);
-    assert_eq!(holders.passes(), (1..=10).collect::<Vec<_>>());
-    for holder in holders.seen() {
-        assert_eq!((&holder.node, holder.token.czxid()), (&node, token.czxid()));
-        assert_eq!(holder.token.to_string(), format!("{token}:{}", holder.token.pass()));
+    for (at, (number, own, own_token)) in (0..).zip(holders.await) {
+        assert_eq!((number, own, own_token.czxid()), (at, node.clone(), token.czxid()));
+        assert_eq!(own_token.to_string(), format!("{token}:{}", at + 1));
     }
+    assert_eq!(record.take(), [[DELETE]], "a pass is no request");
     assert_eq!(children(&server, PATH), [""; 0]);
 }
 
 /// The time counts from the grant of the ensemble, and not from the last pass.
 #[tokio::test(start_paused = true)]
 async fn lock_goes_to_the_ensemble_at_either_limit() {
-    for (limits, hold_ms) in
-        [(unlimited().max_passes(3), 1), (unlimited().max_time(Duration::from_millis(100)), 30)]
-    {
-        let (server, [client]) = started().await;
-        let (lock, holders) = (limited(&client, limits), Holders::default());
-        finished(holders.start("", &lock, 10, Duration::from_millis(hold_ms)).await).await;
-        assert_eq!(holders.passes(), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1], "{limits:?}");
-        assert_eq!(children(&server, PATH), [""; 0]);
-    }
-}
-
-/// The waiters have no node, and wait for the turn of a holder that has lost the lock.
-#[tokio::test(start_paused = true)]
-async fn local_waiters_fail_when_their_holders_session_ends() {
-    let (server, [client]) = started().await;
-    let lock = shared(&client);
-    let held = lock.acquire().await.unwrap();
-    let waiting = [attempt(&lock).await, attempt(&lock).await];
-    assert!(server.expire(client.session_id()));
-    for waiter in waiting {
-        let error = waiter.await.unwrap().unwrap_err();
-        assert!(matches!(error, LockError::Client(_)), "{error:?}");
-    }
-    assert!(!held.is_held(), "the holder keeps a lost guard");
-    drop(held);
-    lock.acquire().await.unwrap_err();
-}
-
-/// The release is at the moment of the grant.
-#[tokio::test(start_paused = true)]
-async fn lock_never_passes_with_a_limit_of_zero() {
-    let (_server, [client]) = started().await;
-    for (limits, passes) in [
-        (unlimited(), 1),
-        (unlimited().max_time(Duration::ZERO), 0),
-        (unlimited().max_passes(0), 0),
+    for (limits, hold_ms, passes) in [
+        (unlimited(), 1, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (unlimited().max_passes(3), 1, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]),
+        (unlimited().max_time(Duration::from_millis(100)), 30, [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]),
+        (unlimited().max_time(Duration::ZERO), 0, [0; 10]),
+        (unlimited().max_passes(0), 0, [0; 10]),
     ] {
+        let (server, [client]) = started().await;
         let lock = limited(&client, limits);
-        let held = lock.acquire().await.unwrap();
-        let mut next = pin!(lock.acquire());
-        assert!(next.as_mut().now_or_never().is_none());
-        held.release().await.unwrap();
-        assert_eq!(next.await.unwrap().token().unwrap().pass(), passes, "{limits:?}");
+        let holders = hold_in_turn(&lock, 10, Duration::from_millis(hold_ms)).await.await;
+        let passed: Vec<u32> = holders.iter().map(|(.., token)| token.pass()).collect();
+        assert_eq!(passed, passes, "{limits:?}");
+        settle().await;
+        assert_eq!(children(&server, PATH), [""; 0]);
     }
 }
 
@@ -254,21 +194,6 @@ async fn failed_position_is_not_left_to_the_next_waiter() {
     }
     settle().await;
     assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_processes_alternate_within_their_limits() {
-    let (_server, [one, other]) = started().await;
-    let limits = unlimited().max_passes(2);
-    let (one, other) = (limited(&one, limits), limited(&other, limits));
-    let holders = Holders::default();
-    let hold = Duration::from_millis(1);
-    let mut tasks = holders.start("a", &one, 6, hold).await;
-    tasks.extend(holders.start("b", &other, 6, hold).await);
-    finished(tasks).await;
-    let order = ["a0", "a1", "a2", "b0", "b1", "b2", "a3", "a4", "a5", "b3", "b4", "b5"];
-    assert_eq!(holders.names(), order);
-    assert_eq!(holders.passes(), [0, 1, 2].repeat(4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -459,27 +384,6 @@ async fn hold_of_an_owner_passes_with_its_last_guard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeouts_end_a_local_wait() {
-    let (server, [client]) = started().await;
-    let lock = shared(&client);
-    let held = lock.acquire().await.unwrap();
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    assert!(lock.acquire_timeout(Duration::ZERO).await.unwrap().is_none());
-    assert!(lock.acquire_timeout(T).await.unwrap().is_none());
-    let next = attempt(&lock).await;
-    let late = running({
-        let lock = lock.clone();
-        async move { lock.acquire_timeout(T).await }
-    })
-    .await;
-    held.release().await.unwrap();
-    drop(next.await.unwrap().unwrap());
-    late.await.unwrap().unwrap().expect("it is in time").release().await.unwrap();
-    lock.try_acquire().await.unwrap().expect("it is free").release().await.unwrap();
-    assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn other_options_and_tickets_have_their_own_nodes() {
     let (_server, [client]) = started().await;
     let lock = shared(&client);
@@ -499,4 +403,22 @@ async fn other_options_and_tickets_have_their_own_nodes() {
     let other = other.await.unwrap().unwrap();
     assert_eq!(lock.participants().await.unwrap()[0].data, b"other");
     other.release().await.unwrap();
+}
+
+/// The release is at the moment of the grant.
+#[tokio::test(start_paused = true)]
+async fn lock_never_passes_with_a_limit_of_zero() {
+    let (_server, [client]) = started().await;
+    for (limits, passes) in [
+        (unlimited(), 1),
+        (unlimited().max_time(Duration::ZERO), 0),
+        (unlimited().max_passes(0), 0),
+    ] {
+        let lock = limited(&client, limits);
+        let held = lock.acquire().await.unwrap();
+        let mut next = pin!(lock.acquire());
+        assert!(next.as_mut().now_or_never().is_none());
+        held.release().await.unwrap();
+        assert_eq!(next.await.unwrap().token().unwrap().pass(), passes, "{limits:?}");
+    }
 }

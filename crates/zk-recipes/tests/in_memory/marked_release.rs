@@ -3,21 +3,22 @@
 //! A holder that has waited deletes its node in one transaction with a change of the node's data.
 //! The next contender in line acquires the lock by the two events, without a list.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, path};
-use zk_recipes::{Guard, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
+use zk_recipes::{Guard, Lock, LockError, LossReason, RwLock, SemaphoreMutex, revoke};
 use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
-use crate::lease_in_line::mutex;
+use crate::lifetime_cost::mutex;
 use crate::recorded_connection::{
     CLOSE, CREATE2, DELETE, GET_CHILDREN2, GET_DATA, LEASE_MULTI, LEASE_SYNC, MULTI, PING, Record,
     SET_WATCHES, recorded_client, without_lease,
 };
 use crate::{
-    Acquire, T, attempt, child, children, cut_off, now, queue, queue_many, reconnect, running,
-    settle, settle_node_watches, started_with,
+    Acquire, T, attempt, child, children, queue, queue_many, running, settle, settle_node_watches,
+    started_with,
 };
 
 const PATH: &str = "/lock";
@@ -71,28 +72,37 @@ async fn waiter_sends_4_requests_with_1_list_in_queues_of_any_length() {
     }
 }
 
-/// A session asks once, when it waits for the first time. Only on servers whose events have zxids does
-/// it mark the releases of contenders that have waited.
+/// A session asks once, when it waits for the first time. Only on servers whose events have zxids does it
+/// mark the releases of contenders that have waited. Curator's `LeaderLatch` would take the change for the
+/// only event of its watch. Turns of a semaphore mutex are marked, and leases are not. One of its waiters
+/// loses its place and queues twice.
 #[tokio::test(start_paused = true)]
-async fn session_asks_once_whether_events_have_zxids() {
-    for version in [Version::V3_8, Version::V3_9] {
+async fn contenders_that_have_waited_mark_their_releases() {
+    for (kind, version, expected) in [
+        ("mutex", Version::V3_8, (0, 5)),
+        ("mutex", Version::V3_9, (4, 1)),
+        ("candidate", Version::V3_9, (0, 5)),
+        ("semaphore mutex", Version::V3_9, (3, 9)),
+    ] {
         let (server, [client]) = started_with(Settings::new().version(version)).await;
-        let asked = server.on(Op::CheckWatches).always().delay(Duration::ZERO);
-        let [marked, plain] =
-            [Op::Multi, Op::Delete].map(|op| server.on(op).always().delay(Duration::ZERO));
-        let held = mutex(&client).acquire().await.unwrap();
+        let lock: Arc<dyn Lock> = match kind {
+            "mutex" => Arc::new(mutex(&client)),
+            "candidate" => Arc::new(mutex(&client).with_lock_name("latch-").unwrap()),
+            _ => Arc::new(SemaphoreMutex::new(&client, PATH).unwrap()),
+        };
+        let [asked, marked, plain] = [Op::CheckWatches, Op::Multi, Op::Delete]
+            .map(|op| server.on(op).always().delay(Duration::ZERO));
+        let held = lock.acquire_boxed().await.unwrap();
         assert_eq!(asked.count(), 0, "a free lock needs no answer");
-        let waiting = queue_many(&mutex(&client), 4).await;
-        assert_eq!(asked.count(), 1);
-        held.release().await.unwrap();
-        assert_eq!((marked.count(), plain.count()), (0, 1), "it has not waited");
+        let waiting = queue_many(&lock, 4).await;
+        held.release_boxed().await.unwrap();
         for turn in waiting {
-            turn.await.unwrap().release().await.unwrap();
+            turn.await.unwrap().release_boxed().await.unwrap();
         }
-        let expected = if version == Version::V3_9 { (4, 1) } else { (0, 5) };
-        assert_eq!((marked.count(), plain.count()), expected, "{version:?}");
-        assert_eq!(asked.count(), 1);
+        settle().await;
+        assert_eq!((marked.count(), plain.count()), expected, "{kind}, {version:?}");
         assert_eq!(client.events_have_zxids().await, version == Version::V3_9);
+        assert_eq!(asked.count(), 1);
     }
 }
 
@@ -156,24 +166,6 @@ async fn cancelled_waiters_do_not_grant_the_lock() {
     }
 }
 
-/// The change was heard on the first connection, and the deletion on the next one.
-#[tokio::test(start_paused = true)]
-async fn change_and_deletion_around_a_disconnect_are_no_mark() {
-    let (server, [other], own, record) = started_beside().await;
-    let (held, second, third) = three(&other, &own).await;
-    let between = child(&server, PATH, 1);
-    revoke(&other, &between).await.unwrap();
-    settle().await;
-    cut_off(&server, &own).await;
-    other.delete(&between, None).await.unwrap();
-    record.take();
-    reconnect(&server).await;
-    assert!(!third.is_finished() && held.is_held());
-    held.release().await.unwrap();
-    third.await.unwrap().check().await.unwrap();
-    second.await.unwrap().release().await.unwrap();
-}
-
 /// The node's ACL lets nobody change the data. The first list of the next waiter finds it is first.
 #[tokio::test(start_paused = true)]
 async fn node_that_must_not_change_is_deleted_without_a_mark() {
@@ -188,20 +180,6 @@ async fn node_that_must_not_change_is_deleted_without_a_mark() {
     guard.release().await.unwrap();
     assert_eq!(record.take(), [[MULTI], [DELETE]]);
     assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-/// Curator's `LeaderLatch` would take the change for the only event of its watch.
-#[tokio::test(start_paused = true)]
-async fn candidate_of_a_leader_latch_releases_without_a_mark() {
-    let (_server, [], client, record) = started_beside().await;
-    let election = mutex(&client).with_lock_name("latch-").unwrap();
-    let leads = election.acquire().await.unwrap();
-    let waiting = queue_many(&election, 2).await;
-    leads.release().await.unwrap();
-    for next in waiting {
-        next.await.unwrap().release().await.unwrap();
-    }
-    assert!(!record.take().concat().contains(&MULTI), "each release is a plain delete");
 }
 
 /// The reader holds the lock on when the writer's node is gone.
@@ -239,20 +217,6 @@ async fn writer_hands_over_to_writers_and_readers_without_a_list() {
         reader.await.unwrap().check().await.unwrap();
     }
     assert!(!sent(&record).contains(&GET_CHILDREN2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn semaphore_mutex_marks_the_ends_of_its_turns() {
-    let (_server, [], client, record) = started_beside().await;
-    let lock = SemaphoreMutex::new(&client, PATH).unwrap();
-    let held = lock.acquire().await.unwrap();
-    let waiting = queue_many(&lock, 5).await;
-    held.release().await.unwrap();
-    for turn in waiting {
-        turn.await.unwrap().release().await.unwrap();
-    }
-    let marked = sent(&record).iter().filter(|op| **op == MULTI).count();
-    assert_eq!(marked, 4, "all but the first two ends of a turn");
 }
 
 /// After a quarter of the session timeout, a waiter also watches the contender ahead of its
@@ -307,30 +271,6 @@ async fn waiter_waits_while_the_node_ahead_gets_children() {
     }
 }
 
-/// A contender of another client never marks its release.
-#[tokio::test(start_paused = true)]
-async fn contender_of_another_client_is_handed_over_by_a_list() {
-    let (_server, [other], own, record) = started_beside().await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let mut java = Vec::new();
-    for _ in 0..2 {
-        let path = format!("{PATH}/_c_{}-lock-", path::random_uuid(&other));
-        let mode = CreateMode::EphemeralSequential;
-        java.push(other.create(&path, b"", mode).await.unwrap().path);
-    }
-    let waiting = queue(&mutex(&own)).await;
-    record.take();
-    held.release().await.unwrap();
-    settle().await;
-    for node in java {
-        assert!(!waiting.is_finished());
-        other.delete(&node, None).await.unwrap();
-        settle().await;
-    }
-    waiting.await.unwrap().check().await.unwrap();
-    assert!(sent(&record).contains(&GET_CHILDREN2));
-}
-
 /// The waiter comes first, loses its connection, and is first again in the next list.
 #[tokio::test(start_paused = true)]
 async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
@@ -352,22 +292,6 @@ async fn guard_keeps_the_watch_of_a_waiter_that_comes_first_twice() {
     assert!(!guard.is_held());
 }
 
-#[tokio::test(start_paused = true)]
-async fn waiter_acquires_at_once_when_the_one_between_gave_up() {
-    for version in [Version::V3_8, Version::V3_9] {
-        let (_server, [one, two]) = started_with(Settings::new().version(version)).await;
-        let held = mutex(&one).acquire().await.unwrap();
-        let between = queue(&mutex(&one)).await;
-        let last = queue(&mutex(&two)).await;
-        between.abort();
-        settle().await;
-        let released = now();
-        held.release().await.unwrap();
-        last.await.unwrap().check().await.unwrap();
-        assert!(now() - released < T / 100, "{version:?}: {:?}", now() - released);
-    }
-}
-
 /// No event of the holder's deletion arrives, so the waiter has to find out by a read.
 #[tokio::test(start_paused = true)]
 async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
@@ -384,34 +308,30 @@ async fn waiter_acquires_after_a_long_wait_although_an_event_is_lost() {
     waiting.await.unwrap().check().await.unwrap();
 }
 
-/// No event would tell the waiter that its own node is gone.
+/// The server sends no event of the holder's node, so the waiter has to find out by a read. No event would
+/// tell a waiter that its own node is gone, so it does not wait at all.
 #[tokio::test(start_paused = true)]
-async fn waiter_that_may_not_read_its_own_node_fails() {
-    let (_server, [one, two]) = started().await;
-    let _held = mutex(&one).acquire().await.unwrap();
-    let lock = mutex(&two).with_acl(vec![Acl::world(Perms::WRITE | Perms::DELETE)]);
-    let failed = tokio::time::timeout(T / 10, lock.acquire()).await.expect("it does not wait");
-    let LockError::Client(error) = failed.map(drop).unwrap_err() else { panic!("another error") };
-    assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
-}
-
-/// The server sends no event of the holder's node, so the waiter has to find out by a read.
-#[tokio::test(start_paused = true)]
-async fn waiter_behind_an_unreadable_holder_fails_after_a_long_wait() {
-    for is_early in [true, false] {
+async fn waiter_that_may_not_read_a_node_fails() {
+    let unreadable = || vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];
+    for case in ["own node", "holder, at once", "holder, after a long wait"] {
         let (_server, [one, two]) = started().await;
         one.create(PATH, b"", CreateMode::Persistent).await.unwrap();
-        let acl = vec![Acl::world(Perms::WRITE | Perms::CREATE | Perms::DELETE)];
-        let _held = mutex(&one).with_acl(acl).acquire().await.unwrap();
+        let _held = mutex(&one).with_acl(unreadable()).acquire().await.unwrap();
         let between = queue(&mutex(&one)).await;
-        let last = attempt(&mutex(&two)).await;
-        if !is_early {
-            // reason: virtual time of a long wait, after which the node between was read
-            tokio::time::sleep(T).await;
+        let lock = mutex(&two);
+        let last =
+            attempt(&if case == "own node" { lock.with_acl(unreadable()) } else { lock }).await;
+        match case {
+            "own node" => assert!(last.is_finished(), "it does not wait"),
+            "holder, at once" => between.abort(),
+            _ => {
+                // reason: virtual time of a long wait, after which the node between was read
+                tokio::time::sleep(T).await;
+                between.abort();
+            }
         }
-        between.abort();
         let failed = tokio::time::timeout(T, last).await.unwrap().unwrap().unwrap_err();
-        let LockError::Client(error) = failed else { panic!("{failed:?}") };
-        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH));
+        let LockError::Client(error) = failed else { panic!("{case}: {failed:?}") };
+        assert_eq!(error.code(), Some(ErrorCode::NO_AUTH), "{case}");
     }
 }

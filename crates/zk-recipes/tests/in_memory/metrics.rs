@@ -78,36 +78,26 @@ async fn hand_off_contains_the_list_after_the_event() {
     assert_eq!(hand_offs(&metrics), (2, 2 * delay));
 }
 
-#[tokio::test(start_paused = true)]
-async fn hand_off_of_a_ticket_lasts_until_it_is_acquired() {
-    let (_server, [one, other]) = started().await;
-    let metrics = LockMetrics::new();
-    let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
-    let lock = mutex(&other, &metrics);
-    let mut ticket = lock.enqueue().await.unwrap();
-    held.release().await.unwrap();
-    assert_eq!(ticket.position_changed().await.unwrap().ahead, 0);
-    let pause = Duration::from_secs(2);
-    tokio::time::sleep(pause).await; // reason: virtual time
-    drop(ticket.acquire().await.unwrap());
-    assert_eq!(hand_offs(&metrics), (1, pause));
-}
-
 /// A waiter whose node is deleted queues again. It does not wait in its new place.
 #[tokio::test(start_paused = true)]
-async fn waiter_that_queues_again_at_a_free_lock_adds_no_hand_off() {
-    let (_server, [one, other]) = started().await;
-    let metrics = LockMetrics::new();
-    let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
-    let lock = mutex(&other, &metrics);
-    let mut ticket = lock.enqueue().await.unwrap();
-    let own = ticket.node().unwrap().to_owned();
-    // One transaction, so that both nodes are gone before the waiter lists.
-    let both = one.multi().delete(held.node(), None).delete(&own, None);
-    both.send().await.unwrap();
-    while ticket.position_changed().await.unwrap().ahead > 0 {}
-    drop(ticket.acquire().await.unwrap());
-    assert_eq!((metrics.snapshot().wait.count(), hand_offs(&metrics).0), (1, 0));
+async fn hand_off_of_a_ticket_lasts_until_it_is_acquired() {
+    for is_deleted in [false, true] {
+        let (_server, [one, other]) = started().await;
+        let metrics = LockMetrics::new();
+        let held = Mutex::new(&one, "/l").unwrap().acquire().await.unwrap();
+        let mut ticket = mutex(&other, &metrics).enqueue().await.unwrap();
+        // One transaction, so that both nodes are gone before the waiter lists.
+        let gone = one.multi().delete(held.node(), None);
+        let own = ticket.node().unwrap().to_owned();
+        let gone = if is_deleted { gone.delete(&own, None) } else { gone };
+        gone.send().await.unwrap();
+        while ticket.position_changed().await.unwrap().ahead > 0 {}
+        let pause = Duration::from_secs(2);
+        tokio::time::sleep(pause).await; // reason: virtual time
+        drop(ticket.acquire().await.unwrap());
+        let expected = if is_deleted { (0, Duration::ZERO) } else { (1, pause) };
+        assert_eq!((metrics.snapshot().wait.count(), hand_offs(&metrics)), (1, expected));
+    }
 }
 
 #[tokio::test(start_paused = true)]

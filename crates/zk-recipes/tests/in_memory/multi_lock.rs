@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use zk_recipes::session::{Client, CreateMode, RetryOn};
 use zk_recipes::{
-    Lock, LockError, LockGuard, LossReason, MultiLock, MultiLockError, Mutex, Owner, RwLock,
-    Semaphore, SemaphoreMutex,
+    Lock, LockError, LockGuard, LossReason, MultiLock, MultiLockError, Mutex, Semaphore,
+    SemaphoreMutex,
 };
 use zk_testing::TestServer;
 use zk_testing::server::Effect;
 
-use crate::{T, child, children, client, now, queue, settle, settle_node_watches, started};
+use crate::{T, child, children, now, queue, settle, settle_node_watches, started};
 
 fn mutex(client: &Client, path: &str) -> Arc<dyn Lock> {
     Arc::new(Mutex::new(client, path).unwrap())
@@ -83,39 +83,6 @@ fn deletions(server: &TestServer) -> Arc<StdMutex<Vec<String>>> {
         });
     });
     gone
-}
-
-#[tokio::test(start_paused = true)]
-async fn canonical_order_prevents_the_deadlock_of_opposite_orders() {
-    let (server, [one, other]) = started().await;
-    let there = |client: &Client| [mutex(client, "/x"), mutex(client, "/y")];
-    let back = |client: &Client| [mutex(client, "/y"), mutex(client, "/x")];
-    for _ in 0..20 {
-        let acquire = async |locks: MultiLock| locks.acquire().await.unwrap().release().await;
-        let (a, b) = tokio::join!(
-            acquire(MultiLock::in_canonical_order(there(&one))),
-            acquire(MultiLock::in_canonical_order(back(&other))),
-        );
-        assert_eq!((a, b), (Ok(()), Ok(())));
-    }
-    settle().await;
-    assert_eq!(children(&server, "/x").len() + children(&server, "/y").len(), 0);
-}
-
-/// An owner that reads cannot acquire the write side. An owner that writes can acquire the read
-/// side.
-#[tokio::test(start_paused = true)]
-async fn canonical_order_acquires_the_write_side_first() {
-    let server = TestServer::in_memory();
-    let (client, owner) = (client(&server, 1).await, Owner::new());
-    let both = RwLock::new(&client, "/rw").unwrap().with_owner(&owner);
-    let (read, write): (Arc<dyn Lock>, Arc<dyn Lock>) =
-        (Arc::new(both.read().clone()), Arc::new(both.write().clone()));
-    for given in [[read.clone(), write.clone()], [write, read]] {
-        let guard = MultiLock::in_canonical_order(given).acquire().await.unwrap();
-        assert_eq!(children(&server, "/rw").len(), 2);
-        guard.release().await.unwrap();
-    }
 }
 
 /// The node of the acquired lock is deleted, alone or in one transaction with the node of the holder
@@ -194,7 +161,18 @@ async fn multi_lock_stops_at_first_failure_and_reports_all_errors() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_guard_is_lost_with_any_of_its_locks() {
-    let (_server, [client, vandal]) = started().await;
+    let (server, [client, vandal]) = started().await;
+    let deleted = Err(LockError::Lost(LossReason::NodeDeleted));
+    // On a new path, a permit sets its watch at once.
+    MultiLock::new(mixed(&client)).acquire().await.unwrap().release().await.unwrap();
+    let boxed: Box<dyn LockGuard> =
+        Box::new(MultiLock::new(mixed(&client)).acquire().await.unwrap());
+    assert_eq!(boxed.check_boxed().await, boxed.tokens());
+    vandal.delete(boxed.nodes()[1], None).await.unwrap();
+    assert_eq!(boxed.check_boxed().await, deleted);
+    assert_eq!(boxed.release_boxed().await.map(|()| Vec::new()), deleted);
+    assert_eq!(nodes(&server), 0);
+
     let guard = MultiLock::new(mixed(&client)).acquire().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     settle().await;
@@ -213,26 +191,6 @@ async fn multi_guard_is_lost_with_any_of_its_locks() {
     let nothing = MultiLock::new([]).acquire().await.unwrap();
     assert!(tokio::time::timeout(T, nothing.lost()).await.is_err());
     nothing.release().await.unwrap();
-}
-
-/// Held without its kind, several locks tell as much as one.
-#[tokio::test(start_paused = true)]
-async fn boxed_multi_guard_checks_and_releases_all_locks() {
-    let server = TestServer::in_memory();
-    let client = client(&server, 1).await;
-    let locks = MultiLock::new(mixed(&client));
-    let guard: Box<dyn LockGuard> = Box::new(locks.acquire().await.unwrap());
-    assert_eq!(guard.check_boxed().await, guard.tokens());
-    guard.release_boxed().await.unwrap();
-    assert_eq!(nodes(&server), 0);
-
-    let guard: Box<dyn LockGuard> = Box::new(locks.acquire().await.unwrap());
-    let deleted = guard.nodes()[1].to_owned();
-    client.delete(&deleted, None).await.unwrap();
-    assert_eq!(guard.check_boxed().await, Err(LockError::Lost(LossReason::NodeDeleted)));
-    assert!(!guard.is_held());
-    assert_eq!(guard.release_boxed().await, Err(LockError::Lost(LossReason::NodeDeleted)));
-    assert_eq!(nodes(&server), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,46 +1,62 @@
-//! Nodes of a lock: their names, their data and their ACLs.
+//! Nodes of a lock: their names, their data and their ACLs, and the end of their numbers.
+//!
+//! A server repeats the last number, 2^31 - 1, for creates that arrive one at a time. For creates that
+//! arrive together it continues with negative numbers. Two contenders would then be first, so no acquisition
+//! succeeds there. Nodes of other clients are ordered as Curator orders them.
 
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use zk_recipes::limits::SEQUENCE_END;
 use zk_recipes::session::{Acl, Client, Config, ErrorCode, Perms, RetryOn};
-use zk_recipes::{LockError, Mutex, RwLock, Semaphore, SemaphoreMutex, revoke};
+use zk_recipes::{Lock, LockError, Mutex, RwLock, Semaphore, SemaphoreMutex, revoke};
 use zk_testing::{Settings, TestServer};
 
-use crate::{child, children, client, config, queue, queue_many, settle, started};
+use crate::{Acquire, Kind, attempt, child, children, client, config, queue, settle, started};
 
 /// ACL that permits everyone everything except changing the ACL.
 fn acl() -> Vec<Acl> {
     vec![Acl::world(Perms::READ | Perms::WRITE | Perms::CREATE | Perms::DELETE)]
 }
 
-async fn expect_ours(client: &Client, nodes: impl IntoIterator<Item = String>, data: &[u8]) {
-    for node in nodes {
-        assert_eq!(client.get_acl(&node).await.unwrap().acl, acl(), "{node}");
-        let seen = client.get_data(&node).await.unwrap();
-        assert_eq!(seen.data, data, "{node}");
-    }
+async fn expect_ours(client: &Client, node: &str, data: &[u8]) {
+    assert_eq!(client.get_acl(node).await.unwrap().acl, acl(), "{node}");
+    assert_eq!(client.get_data(node).await.unwrap().data, data, "{node}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn mutex_node_has_the_given_name_data_and_acl() {
-    let (_server, [one, other]) = started().await;
-    let lock = |client: &Client| {
-        let lock = Mutex::new(client, "/above/lock").unwrap().with_lock_name("mutex-7-").unwrap();
-        lock.with_data(*b"me").with_acl(acl())
-    };
-    let guard = lock(&one).acquire().await.unwrap();
-    assert!(guard.node().ends_with("-mutex-7-0000000000"), "{}", guard.node());
-    expect_ours(&one, [guard.node().to_owned()], b"me").await;
-    expect_ours(&one, ["/above".to_owned(), "/above/lock".to_owned()], b"").await;
-
-    assert!(lock(&other).try_acquire().await.unwrap().is_none());
-    let waiting = queue(&lock(&other)).await;
-    let participants = lock(&other).participants().await.unwrap();
-    let sequences: Vec<_> = participants.iter().map(|it| it.sequence).collect();
-    assert_eq!(sequences, [Some(0), Some(2)]);
-    let token = guard.token().unwrap();
-    guard.release().await.unwrap();
-    assert!(waiting.await.unwrap().token().unwrap() > token);
+async fn nodes_and_their_parents_have_the_given_data_and_acl() {
+    let (server, [client]) = started().await;
+    let mutex = Mutex::new(&client, "/m/l").unwrap().with_lock_name("mutex-7-").unwrap();
+    let rw = RwLock::new(&client, "/rw/l").unwrap().with_data(*b"me").with_acl(acl());
+    let permits = Semaphore::new(&client, "/s/l", 2).unwrap().with_data(*b"me").with_acl(acl());
+    let single = SemaphoreMutex::new(&client, "/sm/l").unwrap().with_data(*b"me").with_acl(acl());
+    let locks: [Arc<dyn Lock>; 5] = [
+        Arc::new(mutex.with_data(*b"me").with_acl(acl())),
+        Arc::new(rw.read().clone()),
+        Arc::new(rw.write().clone()),
+        Arc::new(permits.clone()),
+        Arc::new(single),
+    ];
+    for lock in &locks {
+        let held = lock.acquire_boxed().await.unwrap();
+        expect_ours(&client, held.nodes()[0], b"me").await;
+        let is_named = held.nodes()[0].ends_with("-mutex-7-0000000000");
+        assert_eq!(is_named, lock.path() == "/m/l");
+    }
+    for parent in ["/m", "/m/l", "/rw", "/rw/l", "/s", "/s/l", "/s/l/locks", "/sm/l/leases"] {
+        expect_ours(&client, parent, b"").await;
+    }
+    let writing = rw.write().acquire().await.unwrap();
+    expect_ours(&client, writing.read().await.unwrap().node(), b"me").await;
+    expect_ours(&client, writing.downgrade().await.unwrap().node(), b"me").await;
+    let own = [Acl::world(Perms::ALL)];
+    let reading = rw.read().clone().with_acl(own.clone()).acquire().await.unwrap();
+    assert_eq!(client.get_acl(reading.node()).await.unwrap().acl, own);
+    let _lease = permits.acquire_many(2).await.unwrap();
+    let _waiting = queue(&permits).await;
+    let turn = child(&server, "/s/l/locks", 0);
+    assert_eq!(client.get_acl(&turn).await.unwrap().acl, acl());
 }
 
 /// A connection over TCP has an address. The wall clock of the test server begins at a fixed time.
@@ -71,73 +87,6 @@ async fn node_of_a_connection_without_an_address_is_empty() {
     let _guard = lock.acquire().await.unwrap();
     let holder = lock.participants().await.unwrap().remove(0);
     assert_eq!((holder.info(), holder.data), (None, Vec::new()));
-}
-
-/// Waiters queue by sequence number, even if the name before it ends in digits or contains hyphens.
-#[tokio::test(start_paused = true)]
-async fn waiters_queue_by_sequence_number_under_any_lock_name() {
-    for name in ["7a8", "-", "_c_", "lock", "\u{e4}\u{f6} \u{20ac}", "lock-lock-", "."] {
-        let (_server, [client]) = started().await;
-        let lock = Mutex::new(&client, "/lock").unwrap().with_lock_name(name).unwrap();
-        let waiting = queue_many(&lock, 12).await;
-        for (number, waiting) in waiting.into_iter().enumerate() {
-            let guard = waiting.await.unwrap();
-            assert!(guard.node().ends_with(&format!("{name}{number:010}")), "{}", guard.node());
-            guard.release().await.unwrap();
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn invalid_lock_name_is_rejected_and_named_in_the_error() {
-    let (_server, [client]) = started().await;
-    for name in ["", "0123", "a/b", "a\u{0}b"] {
-        let lock = Mutex::new(&client, "/lock").unwrap();
-        let refused = lock.with_lock_name(name).unwrap_err();
-        assert_eq!(refused, LockError::InvalidLockName { name: name.to_owned() });
-        assert!(
-            refused.retry_on() != RetryOn::SameSession
-                && refused.to_string().contains(&format!("{name:?}"))
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn rwlock_and_downgrade_nodes_have_the_given_data_and_acl() {
-    let (_server, [client]) = started().await;
-    let lock = RwLock::new(&client, "/above/rw").unwrap().with_data(*b"me").with_acl(acl());
-    let writing = lock.write().acquire().await.unwrap();
-    let reading = writing.read().await.unwrap();
-    expect_ours(&client, [writing.node().to_owned(), reading.node().to_owned()], b"me").await;
-    expect_ours(&client, ["/above".to_owned(), "/above/rw".to_owned()], b"").await;
-    drop(reading);
-    let reading = writing.downgrade().await.unwrap();
-    expect_ours(&client, [reading.node().to_owned()], b"me").await;
-    drop(reading);
-    let own = [Acl::world(Perms::ALL)];
-    let reading = lock.read().clone().with_acl(own.clone()).acquire().await.unwrap();
-    assert_eq!(client.get_acl(reading.node()).await.unwrap().acl, own);
-}
-
-#[tokio::test(start_paused = true)]
-async fn semaphore_nodes_have_the_given_data_and_acl() {
-    let (server, [client]) = started().await;
-    let semaphore = Semaphore::new(&client, "/above/s", 2).unwrap();
-    let semaphore = semaphore.with_data(*b"me").with_acl(acl());
-    let lease = semaphore.acquire_many(2).await.unwrap();
-    expect_ours(&client, lease.nodes().map(str::to_owned), b"me").await;
-    for path in ["/above", "/above/s", "/above/s/locks", "/above/s/leases"] {
-        expect_ours(&client, [path.to_owned()], b"").await;
-    }
-    let waiting = queue(&semaphore).await;
-    let turn = child(&server, "/above/s/locks", 0);
-    assert_eq!(client.get_acl(&turn).await.unwrap().acl, acl());
-    drop(lease);
-    drop(waiting.await.unwrap());
-
-    let mutex = SemaphoreMutex::new(&client, "/m").unwrap().with_data(*b"me").with_acl(acl());
-    let guard = mutex.acquire().await.unwrap();
-    expect_ours(&client, [guard.node().to_owned()], b"me").await;
 }
 
 /// An ACL that the server rejects is an error, and leaves no node.
@@ -185,4 +134,57 @@ async fn acl_excludes_clients_without_the_secret() {
     guard.release().await.unwrap();
     waiting.await.unwrap().release().await.unwrap();
     writing.downgrade().await.unwrap().release().await.unwrap();
+}
+
+/// Nine contenders of three sessions acquire at once around the end, three times.
+#[tokio::test(start_paused = true)]
+async fn acquisitions_fail_at_the_end_of_the_sequence_numbers() {
+    let server = TestServer::in_memory();
+    let clients = [client(&server, 1).await, client(&server, 2).await, client(&server, 3).await];
+    for kind in Kind::ALL {
+        for folder in kind.folders() {
+            let lock = kind.lock(&clients[0]);
+            lock.acquire_boxed().await.unwrap().release_boxed().await.unwrap();
+            settle().await;
+            let before =
+                server.with(|ensemble| ensemble.tree().node(folder).unwrap().next_sequence());
+            assert!(server.set_sequence(folder, i32::MAX - 2));
+            for _ in 0..3 {
+                let nine = clients.iter().cycle().take(9);
+                let crowd: Vec<_> =
+                    nine.map(|client| tokio::spawn(kind.lock(client).acquired())).collect();
+                for contender in crowd {
+                    let error = contender.await.unwrap().expect_err("nobody gets it");
+                    let LockError::SequenceExhausted { node } = &error else { panic!("{error}") };
+                    assert!(node.starts_with(folder), "{node}");
+                    assert!(error.retry_on() != RetryOn::SameSession);
+                    assert!(error.to_string().contains("are used up"), "{error}");
+                }
+                settle().await;
+                assert_eq!(children(&server, folder), [""; 0], "{folder}: nothing is left");
+            }
+            assert!(server.set_sequence(folder, before));
+        }
+    }
+}
+
+/// The last contenders below the limit hold the lock and wait as usual. Later contenders fail at
+/// once.
+#[tokio::test(start_paused = true)]
+async fn exhausted_sequence_fails_newcomers_and_keeps_the_holder() {
+    let (server, [one, other]) = started().await;
+    let lock = |client: &Client| Mutex::new(client, "/m").unwrap();
+    lock(&one).acquire().await.unwrap().release().await.unwrap();
+    assert!(server.set_sequence("/m", i32::try_from(SEQUENCE_END).unwrap() - 2));
+    let held = lock(&one).acquire().await.unwrap();
+    let waiting = attempt(&lock(&other)).await;
+    for _ in 0..3 {
+        let late = lock(&other).acquire().await.unwrap_err();
+        assert!(matches!(late, LockError::SequenceExhausted { .. }), "{late}");
+    }
+    held.check().await.unwrap();
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(children(&server, "/m"), [""; 0]);
 }

@@ -12,10 +12,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::session::{ErrorCode, SessionManager};
 use zk_recipes::{
-    Guard, LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore,
-    run_whenever_held,
+    LocalQueueLimits, Lock, LockError, LossReason, MultiLock, Mutex, Semaphore, run_whenever_held,
 };
-use zk_testing::{Op, Settings, TestServer};
+use zk_testing::{Op, TestServer};
 
 use crate::{T, child, children, client, config, settle, started};
 
@@ -122,23 +121,6 @@ async fn timers_work_outside_the_runtime() {
     assert_eq!((lost, ran), (LossReason::NodeDeleted, Err(DELETED)));
 }
 
-/// The server stalls until the lease has ended. The waiting thread has no timers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_returns_outside_the_runtime_when_the_lease_is_over() {
-    let timeout = Duration::from_secs(2);
-    let server = TestServer::in_memory_with(Settings::new().tick_time(timeout / 5));
-    let config = config(1).session_timeout(timeout);
-    let client = config.connector(server.clone()).connect().await.unwrap();
-    let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
-    server.stall(0);
-    let waiting = tokio::spawn(on_thread(move || block_on(guard.lost())));
-    let lost = in_time(waiting).await.unwrap();
-    assert!(
-        matches!(lost, LossReason::LeaseDeadlinePassed | LossReason::SessionEnded(_)),
-        "{lost}"
-    );
-}
-
 /// The runtime of the driver shuts down while threads outside wait on it.
 #[test]
 fn waits_outside_the_runtime_fail_when_it_shuts_down() {
@@ -210,33 +192,5 @@ async fn waiter_moves_to_another_runtime_when_its_own_ends() {
         assert_eq!(children(&server, "/lock").len(), 2, "it keeps its place");
         held.release().await.unwrap();
         waiting.await.unwrap().unwrap().release().await.unwrap();
-    }
-}
-
-/// The lock is uncontended, or acquired after a wait for another client.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guard_acquired_outside_the_runtime_sees_its_deletion() {
-    for waits in [false, true] {
-        let (server, [one, other]) = started().await;
-        let [lock, others] = [&one, &other].map(|client| Mutex::new(client, "/lock").unwrap());
-        let in_the_way = if waits { Some(others.acquire().await.unwrap()) } else { None };
-        let acquiring = tokio::spawn(on_thread(move || block_on(lock.acquire()).unwrap()));
-        if let Some(in_the_way) = in_the_way {
-            while children(&server, "/lock").len() < 2 {
-                tokio::task::yield_now().await;
-            }
-            in_the_way.release().await.unwrap();
-        }
-        let guard: Guard = in_time(acquiring).await.unwrap();
-        assert!(guard.is_held() && guard.last_proven().is_some(), "waits: {waits}");
-        // The guard's own watch reports the deletion; no check is sent before that.
-        let lost = guard.lost();
-        other.delete(guard.node(), None).await.unwrap();
-        assert_eq!(in_time(lost).await, LossReason::NodeDeleted, "waits: {waits}");
-        let released = on_thread(move || {
-            assert_eq!((guard.token(), guard.remaining()), (Err(DELETED), Duration::ZERO));
-            block_on(guard.release())
-        });
-        assert_eq!(in_time(released).await, Err(DELETED), "waits: {waits}");
     }
 }

@@ -1,20 +1,27 @@
 //! Owners: which acquisitions re-enter a held lock, which fail, and which wait.
+//!
+//! A re-entrant read-write lock has nine situations. Eight combine the owner (the same or another one), the
+//! held side and the requested side. The ninth is repeated re-entry.
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
-use zk_recipes::session::{Client, ErrorCode, SessionEnd};
+use zk_recipes::session::{Client, ErrorCode, RetryOn, SessionEnd};
 use zk_recipes::{Lock, LockError, LossReason, MultiLock, Mutex, Owner, RwLock};
-use zk_testing::{Cut, Op};
+use zk_testing::Op;
 
-use crate::recorded_connection::{DELETE, recorded_client, started_recorded};
-use crate::{T, attempt, children, polled, running, settle, started};
+use crate::recorded_connection::{
+    DELETE, EXISTS, MULTI, WATCH_NODE, recorded_client, started_recorded,
+};
+use crate::rwlock::{PATH, entries, expect_nobody, queue_writer, rw};
+use crate::{T, attempt, children, cut_off, queue, running, settle, settle_node_watches, started};
 
-const PATH: &str = "/lock";
+const LOCK: &str = "/lock";
 
 fn mutex(client: &Client, owner: &Owner) -> Mutex {
-    Mutex::new(client, PATH).unwrap().with_owner(owner)
+    Mutex::new(client, LOCK).unwrap().with_owner(owner)
 }
 
 fn lost(reason: LossReason) -> LockError {
@@ -24,7 +31,7 @@ fn lost(reason: LossReason) -> LockError {
 #[tokio::test(start_paused = true)]
 async fn writer_is_released_while_its_owner_acquires_the_read_side() {
     let (server, [client]) = started().await;
-    let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
+    let lock = RwLock::new(&client, LOCK).unwrap().with_owner(&Owner::new());
     for trouble in ["late", "lost", "throttled"] {
         let writing = lock.write().acquire().await.unwrap();
         let read_node = server.on(Op::Multi);
@@ -37,14 +44,14 @@ async fn writer_is_released_while_its_owner_acquires_the_read_side() {
         let reading = attempt(lock.read()).await;
         writing.release().await.unwrap();
         let is_writer = |name: &String| name.contains("__WRIT__");
-        assert!(!children(&server, PATH).iter().any(is_writer), "{trouble}");
+        assert!(!children(&server, LOCK).iter().any(is_writer), "{trouble}");
         let reading = reading.await.unwrap().unwrap();
         reading.check().await.unwrap();
         let keeps_place = reading.node().rsplit("__").next() == place.as_deref();
         assert_eq!(keeps_place, trouble != "throttled", "{trouble}");
         reading.release().await.unwrap();
         settle().await;
-        assert_eq!(children(&server, PATH), [""; 0]);
+        assert_eq!(children(&server, LOCK), [""; 0]);
     }
 }
 
@@ -52,14 +59,14 @@ async fn writer_is_released_while_its_owner_acquires_the_read_side() {
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_read_beside_a_writer_deleted_meanwhile() {
     let (server, [client, other]) = started().await;
-    let lock = RwLock::new(&client, PATH).unwrap().with_owner(&Owner::new());
+    let lock = RwLock::new(&client, LOCK).unwrap().with_owner(&Owner::new());
     let writing = lock.write().acquire().await.unwrap();
     let throttled = server.on(Op::Multi).answer(ErrorCode::THROTTLED_OP);
     let read = lock.read().clone();
     let reading = running(async move { read.acquire().await.map(drop) }).await;
     other.delete(writing.node(), None).await.unwrap();
     assert_eq!(reading.await.unwrap(), Err(lost(LossReason::NodeDeleted)));
-    assert_eq!((throttled.count(), children(&server, PATH).len()), (1, 0));
+    assert_eq!((throttled.count(), children(&server, LOCK).len()), (1, 0));
 }
 
 /// In Curator, a thread can re-enter a lock only through the same lock object.
@@ -72,20 +79,11 @@ async fn owner_reenters_through_any_handle_of_the_same_lock() {
     let guard = lock(&client, "/apps/lock").with_owner(&owner).acquire().await.unwrap();
     let within = client.chroot("/apps").unwrap();
     let again = lock(&within, "/lock").with_owner(&owner.clone()).try_acquire().await.unwrap();
-    let again = again.expect("it is the same lock");
-    assert_eq!(again.token(), guard.token());
-
-    let named = lock(&client, "/apps/lock").with_lock_name("other-").unwrap().with_owner(&owner);
-    let other_queue = named.try_acquire().await;
-    assert!(!matches!(&other_queue, Ok(Some(other)) if other.node() == guard.node()));
+    assert_eq!(again.expect("it is the same lock").token(), guard.token());
     let of_another = lock(&client, "/apps/lock").with_owner(&Owner::new());
     assert!(of_another.try_acquire().await.unwrap().is_none());
     let other_path = lock(&client, "/lock").with_owner(&owner).try_acquire().await.unwrap();
     assert_ne!(other_path.expect("it is free").token(), guard.token());
-    let other_kind = RwLock::new(&client, "/apps/lock").unwrap().allow_foreign_nodes();
-    let other_kind = other_kind.with_owner(&owner);
-    let other_kind = other_kind.write().try_acquire().await.unwrap();
-    assert!(other_kind.is_none_or(|writing| writing.node() != guard.node()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,57 +106,38 @@ async fn owner_does_not_reenter_from_another_session() {
     assert!(elsewhere.try_acquire().await.unwrap().is_some(), "the other hold is as it was");
 }
 
+/// After the lease deadline, the session and the node still exist, so a new acquisition would wait for its
+/// own node.
 #[tokio::test(start_paused = true)]
 async fn owner_does_not_reenter_a_lost_lock() {
-    let (_server, [one, other]) = started().await;
-    let lock = mutex(&one, &Owner::new());
-    let guard = lock.acquire().await.unwrap();
-    let inner = lock.acquire().await.unwrap();
-    let token = guard.token().unwrap();
-    other.delete(guard.node(), None).await.unwrap();
-    assert_eq!(guard.check().await, Err(lost(LossReason::NodeDeleted)));
-    assert_eq!(inner.token(), guard.token(), "both know it");
-    assert_eq!(lock.acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
-    assert_eq!(lock.try_acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
-    assert_eq!(guard.release().await, Err(lost(LossReason::NodeDeleted)));
-    assert_eq!(lock.acquire().await.unwrap_err(), lost(LossReason::NodeDeleted), "one is left");
-    drop(inner);
-    let guard = lock.acquire().await.unwrap();
-    assert!(guard.token().unwrap() > token);
-}
-
-#[tokio::test(start_paused = true)]
-async fn owner_of_a_lost_read_guard_does_not_write() {
-    let (_server, [one, other]) = started().await;
-    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
-    let reading = lock.read().acquire().await.unwrap();
-    other.delete(reading.node(), None).await.unwrap();
-    assert_eq!(reading.check().await, Err(lost(LossReason::NodeDeleted)));
-    assert_eq!(lock.write().acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
-    assert_eq!(lock.write().try_acquire().await.unwrap_err(), lost(LossReason::NodeDeleted));
-    drop(reading);
-    lock.write().acquire().await.unwrap().release().await.unwrap();
-}
-
-/// The session and the node still exist, so a new acquisition would wait for its own node.
-#[tokio::test(start_paused = true)]
-async fn owner_does_not_reenter_after_the_lease_deadline() {
-    let (server, [one]) = started().await;
-    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
-    let guard = lock.write().acquire().await.unwrap();
-    server.refuse_connects(0);
-    server.connection_of(one.session_id()).cut(Cut::Rst);
-    // reason: virtual time, longer than the lease and shorter than the session timeout
-    tokio::time::sleep(T * 19 / 20).await;
-    let refused = lost(LossReason::LeaseDeadlinePassed);
-    assert_eq!(lock.write().acquire().await.unwrap_err(), refused);
-    assert_eq!(lock.read().acquire().await.unwrap_err(), refused);
-    assert_eq!(guard.read().await.unwrap_err(), refused);
-    server.accept_connects(0);
-    one.exists("/").await.expect("the session lives on");
-    assert_eq!(lock.write().acquire().await.unwrap_err(), refused, "for good");
-    assert_eq!(guard.release().await, Err(refused));
-    lock.write().acquire().await.unwrap().release().await.unwrap();
+    for (is_deleted, writes) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (server, [one, other]) = started().await;
+        let lock = RwLock::new(&one, LOCK).unwrap().with_owner(&Owner::new());
+        let own = side(&lock, writes);
+        let (held, again) =
+            (own.acquire_boxed().await.unwrap(), own.acquire_boxed().await.unwrap());
+        let refused = if is_deleted {
+            other.delete(held.nodes()[0], None).await.unwrap();
+            assert_eq!(held.check_boxed().await, Err(lost(LossReason::NodeDeleted)));
+            assert_eq!(own.try_acquire_boxed().await.unwrap_err(), lost(LossReason::NodeDeleted));
+            lost(LossReason::NodeDeleted)
+        } else {
+            cut_off(&server, &one).await;
+            // reason: virtual time, longer than the lease and shorter than the session timeout
+            tokio::time::sleep(T * 19 / 20).await;
+            lost(LossReason::LeaseDeadlinePassed)
+        };
+        assert_eq!(again.tokens(), Err(refused.clone()), "both know it");
+        for side in [side(&lock, true), side(&lock, false)] {
+            assert_eq!(side.acquire_boxed().await.unwrap_err(), refused, "{is_deleted}, {writes}");
+        }
+        server.accept_connects(0);
+        one.exists("/").await.expect("the session lives on");
+        assert_eq!(held.release_boxed().await, Err(refused.clone()));
+        assert_eq!(own.acquire_boxed().await.unwrap_err(), refused, "one is left");
+        drop(again);
+        side(&lock, true).acquire_boxed().await.unwrap().release_boxed().await.unwrap();
+    }
 }
 
 /// The lock counts as released from the first poll of `release` on. Later acquisitions queue.
@@ -189,64 +168,29 @@ async fn owner_queues_once_for_concurrent_acquisitions() {
     assert!(lock.try_acquire().await.unwrap().is_none(), "it is taken");
     assert!(lock.acquire_timeout(T / 10).await.unwrap().is_none());
     assert_eq!(record.count(), 0);
-    assert_eq!(children(&server, PATH).len(), 2);
+    assert_eq!(children(&server, LOCK).len(), 2);
     in_the_way.release().await.unwrap();
     let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
     assert_eq!(first.node(), second.node(), "they share what the first one got");
     assert_eq!(record.count(), 0);
     first.release().await.unwrap();
     second.release().await.unwrap();
-    assert_eq!(children(&server, PATH), [""; 0]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn next_waiter_of_an_owner_queues_when_the_first_is_dropped() {
-    let (server, [one, other]) = started().await;
-    let in_the_way = mutex(&other, &Owner::new()).acquire().await.unwrap();
-    let lock = mutex(&one, &Owner::new());
-    let [first, second, third] = [attempt(&lock).await, attempt(&lock).await, attempt(&lock).await];
-    let node = children(&server, PATH).pop();
-    first.abort();
-    settle().await;
-    assert_eq!(children(&server, PATH).len(), 2, "the holder, and the next in its turn");
-    assert_ne!(children(&server, PATH).pop(), node);
-    in_the_way.release().await.unwrap();
-    let (second, third) = (second.await.unwrap().unwrap(), third.await.unwrap().unwrap());
-    assert_eq!(second.node(), third.node());
+    assert_eq!(children(&server, LOCK), [""; 0]);
 }
 
 /// The reader queues first, so the writer of the same owner would wait for it.
 #[tokio::test(start_paused = true)]
 async fn writer_fails_with_would_deadlock_once_its_owner_reads() {
     let (_server, [one, other]) = started().await;
-    let writing = RwLock::new(&other, PATH).unwrap().write().acquire().await.unwrap();
-    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
+    let writing = RwLock::new(&other, LOCK).unwrap().write().acquire().await.unwrap();
+    let lock = RwLock::new(&one, LOCK).unwrap().with_owner(&Owner::new());
     let reader = attempt(lock.read()).await;
     let writer = running(async move { lock.write().acquire().await.map(drop) }).await;
     assert!(!reader.is_finished() && !writer.is_finished());
     writing.release().await.unwrap();
     let reading = reader.await.unwrap().unwrap();
-    assert_eq!(writer.await.unwrap(), Err(LockError::WouldDeadlock { path: PATH.to_owned() }));
+    assert_eq!(writer.await.unwrap(), Err(LockError::WouldDeadlock { path: LOCK.to_owned() }));
     reading.check().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn owner_can_acquire_after_an_acquisition_dropped_at_any_poll() {
-    let (server, [one]) = started().await;
-    let lock = RwLock::new(&one, PATH).unwrap().with_owner(&Owner::new());
-    let mut completed = 0;
-    for polls in 0..8 {
-        completed += usize::from(polled(polls, lock.write().acquire()).await.is_some());
-        settle().await;
-        let writing = lock.write().try_acquire().await.unwrap().expect("nobody has it");
-        completed += usize::from(polled(polls, lock.read().acquire()).await.is_some());
-        let reading = lock.read().try_acquire().await.unwrap().expect("nobody asks");
-        completed += usize::from(polled(polls, writing.downgrade()).await.is_some());
-        drop(reading);
-        settle().await;
-        assert_eq!(children(&server, PATH), [""; 0], "after {polls} polls");
-    }
-    assert!(completed > 8, "{completed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,7 +220,7 @@ async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
 
     let both = MultiLock::new([handle(), handle()]);
     let guard = both.acquire().await.unwrap();
-    assert_eq!(children(&server, PATH).len(), 1);
+    assert_eq!(children(&server, LOCK).len(), 1);
     let [first, second] = guard.nodes()[..] else { panic!("two guards of one hold") };
     assert_eq!(first, second);
     assert!(guard.is_held());
@@ -286,11 +230,166 @@ async fn multi_lock_of_one_owner_may_list_a_lock_twice() {
     assert_eq!(record.take().concat().iter().filter(|op| **op == DELETE).count(), 1);
     assert!(both.try_acquire().await.unwrap().is_some());
 
-    let guard = MultiLock::new([write.clone(), read.clone()]).acquire().await.unwrap();
-    assert_eq!(children(&server, "/rw").len(), 2);
-    guard.release().await.unwrap();
-    let refused = MultiLock::new([read, write]).acquire().await.unwrap_err();
+    // An owner that writes can also read. One that reads cannot write, so the canonical order is the other.
+    let refused = MultiLock::new([read.clone(), write.clone()]).acquire().await.unwrap_err();
     assert_eq!(refused.failures()[0].error, LockError::WouldDeadlock { path: "/rw".to_owned() });
+    for given in [[read.clone(), write.clone()], [write, read]] {
+        let guard = MultiLock::in_canonical_order(given).acquire().await.unwrap();
+        assert_eq!(children(&server, "/rw").len(), 2);
+        guard.release().await.unwrap();
+    }
     settle().await;
-    assert_eq!((children(&server, PATH).len(), children(&server, "/rw").len()), (0, 0));
+    assert_eq!((children(&server, LOCK).len(), children(&server, "/rw").len()), (0, 0));
+}
+
+const NOTHING: [[i32; 0]; 0] = [];
+
+fn own(client: &Client) -> RwLock {
+    rw(client).with_owner(&Owner::new())
+}
+
+fn side(lock: &RwLock, writes: bool) -> Arc<dyn Lock> {
+    if writes { Arc::new(lock.write().clone()) } else { Arc::new(lock.read().clone()) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_reenters_the_side_that_it_holds() {
+    for writes in [false, true] {
+        let (server, client, record) = started_recorded().await;
+        let lock = side(&own(&client), writes);
+        let first = lock.acquire_boxed().await.unwrap();
+        settle().await;
+        record.take();
+        let second = lock.acquire_boxed().await.unwrap();
+        let third = lock.try_acquire_boxed().await.unwrap().expect("it has it already");
+        assert_eq!(record.take(), NOTHING);
+        assert_eq!((first.nodes(), first.tokens()), (second.nodes(), third.tokens()));
+        settle_node_watches().await;
+        assert_eq!(record.take(), [[WATCH_NODE]], "one node, one watch");
+        let lost = running(first.lost_boxed()).await;
+        first.release_boxed().await.unwrap();
+        drop(second);
+        settle().await;
+        assert_eq!(record.take(), NOTHING, "one is left");
+        assert!(!lost.is_finished());
+        let other = side(&rw(&client), !writes).try_acquire_boxed().await;
+        assert!(third.is_held() && other.unwrap().is_none());
+        settle().await;
+        record.take();
+        third.release_boxed().await.unwrap();
+        assert_eq!(record.take(), [[DELETE]]);
+        assert_eq!(lost.await.unwrap(), LossReason::Released);
+        expect_nobody(&server, "released").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_owner_waits_unless_both_read() {
+    for (holder_writes, writes) in [(false, false), (false, true), (true, false), (true, true)] {
+        let case = format!("holder writes: {holder_writes}, writes: {writes}");
+        let (server, [one, other]) = started().await;
+        let held = side(&own(&one), holder_writes).acquire_boxed().await.unwrap();
+        let shares = !holder_writes && !writes;
+        for client in [&one, &other] {
+            let tried = side(&own(client), writes).try_acquire_boxed().await.unwrap();
+            assert_eq!(tried.is_some(), shares, "{case}");
+        }
+        settle().await;
+        let waiting = [&other, &one].map(|client| side(&own(client), writes));
+        let waiting = [queue(&waiting[0]).await, queue(&waiting[1]).await];
+        assert!(waiting.iter().all(|waiting| waiting.is_finished() == shares), "{case}");
+        assert_eq!(entries(&server).len(), 3, "{case}: each has a node of its own");
+        assert!(held.is_held());
+        let token = held.tokens().unwrap();
+        held.release_boxed().await.unwrap();
+        for waiting in waiting {
+            let guard = waiting.await.unwrap();
+            assert!(guard.tokens().unwrap() > token, "{case}");
+            guard.release_boxed().await.unwrap();
+        }
+        expect_nobody(&server, &case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_read_then_write() {
+    let (server, client, record) = started_recorded().await;
+    let lock = own(&client);
+    let reading = lock.read().acquire().await.unwrap();
+    record.take();
+    let refused = || LockError::WouldDeadlock { path: PATH.to_owned() };
+    assert_eq!(lock.write().acquire().await.unwrap_err(), refused());
+    assert_eq!(lock.write().try_acquire().await.unwrap_err(), refused());
+    let timeout = Duration::from_secs(5);
+    assert_eq!(lock.write().acquire_timeout(timeout).await.unwrap_err(), refused());
+    assert!(refused().retry_on() != RetryOn::SameSession);
+    assert_eq!(record.take(), NOTHING, "it is told at once");
+    reading.check().await.expect("it goes on reading");
+    reading.release().await.unwrap();
+    lock.write().acquire().await.unwrap().release().await.unwrap();
+    expect_nobody(&server, "released").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn same_owner_write_then_read() {
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
+    let lock = own(&one);
+    let writing = lock.write().acquire().await.unwrap();
+    let writer = queue_writer(&other).await;
+    record.take();
+    let reading = lock.read().acquire().await.unwrap();
+    assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    let again = [
+        lock.read().acquire().await.unwrap(),
+        lock.read().try_acquire().await.unwrap().expect("it has it already"),
+        writing.read().await.unwrap(),
+    ];
+    let writing_again = lock.write().acquire().await.unwrap();
+    assert_eq!(record.take(), NOTHING);
+    assert!(again.iter().all(|guard| guard.node() == reading.node()));
+    assert_eq!(reading.token(), writing.token());
+
+    drop((again, writing_again));
+    writing.release().await.unwrap();
+    settle().await;
+    assert_eq!(entries(&server), ["__READ__0000000000", "__WRIT__0000000001"]);
+    assert!(!writer.is_finished(), "a reader is at the place where the writer was");
+    let refused = lock.write().try_acquire().await.unwrap_err();
+    assert_eq!(refused, LockError::WouldDeadlock { path: PATH.to_owned() }, "it only reads now");
+    reading.release().await.unwrap();
+    drop(writer.await.unwrap());
+}
+
+/// An owner with several write guards becomes a reader when the last of them is downgraded.
+#[tokio::test(start_paused = true)]
+async fn downgrade_keeps_writing_until_the_last_write_guard() {
+    let (server, client, record) = started_recorded().await;
+    let lock = own(&client);
+    let outer = lock.write().acquire().await.unwrap();
+    let inner = lock.write().acquire().await.unwrap();
+    let token = outer.token().unwrap();
+    let reading = inner.downgrade().await.unwrap();
+    assert_eq!(entries(&server).len(), 2, "it goes on writing");
+    outer.check().await.unwrap();
+    record.take();
+    let reading_too = outer.downgrade().await.unwrap();
+    assert_eq!(record.take(), [[DELETE]], "it reads already");
+    assert_eq!(reading.node(), reading_too.node());
+    assert_eq!(entries(&server), ["__READ__0000000000"]);
+    drop(reading_too);
+    assert_eq!(reading.check().await, Ok(token));
+    reading.release().await.unwrap();
+
+    let writing = lock.write().acquire().await.unwrap();
+    settle().await;
+    record.take();
+    let reading = writing.downgrade().await.unwrap();
+    assert_eq!(record.take(), [[MULTI, EXISTS]]);
+    settle_node_watches().await;
+    assert_eq!(record.take(), [[WATCH_NODE]]);
+    let again = lock.read().acquire().await.unwrap();
+    assert_eq!(record.take(), NOTHING, "it holds what became of the write side");
+    drop((reading, again));
+    expect_nobody(&server, "dropped").await;
 }

@@ -1,23 +1,16 @@
 //! A connection that records the operations that the client sends.
 
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use zk_recipes::session::{Client, Config, Connector, Host};
+use zk_recipes::session::{Client, Config};
 use zk_testing::{MemoryStream, TestServer};
 
 use crate::config;
-
-/// Connector to the server chosen with [`Record::move_to`]. It records the operations.
-#[derive(Clone)]
-pub(crate) struct Recorded {
-    server: TestServer,
-    record: Record,
-}
+use crate::tapped::{Tap, Tapped};
 
 /// Record of the client's writes since the last call of [`Record::take`].
 #[derive(Clone, Default)]
@@ -75,70 +68,50 @@ pub(crate) async fn started_recorded() -> (TestServer, Client, Record) {
 /// asked whether events have zxids, as its first waiter does.
 pub(crate) async fn recorded(config: Config, server: &TestServer) -> (Client, Record) {
     let record = Record::default();
-    let connector = Recorded { server: server.clone(), record: record.clone() };
+    let connector = Tapped { server: server.clone(), tap: Recording(record.clone(), false) };
     let client = config.connector(connector).connect().await.unwrap();
     client.events_have_zxids().await;
     record.take();
     (client, record)
 }
 
-impl Connector for Recorded {
-    type Stream = RecordedStream;
+/// The tap, and whether the connection has sent its connect request.
+#[derive(Clone)]
+struct Recording(Record, bool);
 
-    fn connect(
-        &self,
-        _: &Host,
-    ) -> impl Future<Output = io::Result<RecordedStream>> + Send + 'static {
-        let record = self.record.clone();
-        let server = record.seen().server;
-        let stream = self.server.stream(server);
-        std::future::ready(stream.map(|stream| RecordedStream { stream, record, greeted: false }))
+impl Tap for Recording {
+    fn stream(&self, server: &TestServer) -> io::Result<MemoryStream> {
+        server.stream(self.0.seen().server)
     }
-}
 
-pub(crate) struct RecordedStream {
-    stream: MemoryStream,
-    record: Record,
-    greeted: bool,
-}
-
-impl AsyncRead for RecordedStream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        stream: &mut MemoryStream,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.record.seen().bytes_read += buf.filled().len() - before;
+        let read = Pin::new(stream).poll_read(cx, buf);
+        self.0.seen().bytes_read += buf.filled().len() - before;
         read
     }
-}
 
-impl AsyncWrite for RecordedStream {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        stream: &mut MemoryStream,
         cx: &mut Context<'_>,
-        buf: &[u8],
+        bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let written = Pin::new(stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(len)) = written {
-            assert_eq!(len, buf.len(), "a pipe in memory takes it all");
-            let mut ops = opcodes(buf);
-            if !std::mem::replace(&mut self.greeted, true) {
+            assert_eq!(len, bytes.len(), "a pipe in memory takes it all");
+            let mut ops = opcodes(bytes);
+            if !std::mem::replace(&mut self.1, true) {
                 ops.remove(0); // the connect request has no opcode
             }
-            self.record.seen().writes.push(ops);
+            self.0.seen().writes.push(ops);
         }
         written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -87,23 +87,6 @@ async fn work_runs_again_on_the_next_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_runs_again_on_the_same_session_after_a_deletion() {
-    let server = TestServer::in_memory();
-    let operator = client(&server, 2).await;
-    let (mut holders, interruptions, _running) = run(sessions(&server, 1).await);
-    let held = holders.recv().await.unwrap();
-    settle().await;
-    let (session_id, node) = (held.client().session_id(), held.nodes().remove(0));
-    operator.delete(&node, None).await.unwrap();
-    let again = holders.recv().await.unwrap();
-    assert_eq!(again.client().session_id(), session_id);
-    let told = interruptions.lock().unwrap().clone();
-    let [Interruption::Lost { reason: LossReason::NodeDeleted, .. }] = told[..] else {
-        panic!("{told:?}")
-    };
-}
-
-#[tokio::test(start_paused = true)]
 async fn transaction_of_the_work_has_the_chroot_of_its_lock() {
     let server = TestServer::in_memory();
     client(&server, 2).await.create("/tenant", b"", CreateMode::Persistent).await.unwrap();
@@ -160,19 +143,6 @@ async fn dropped_loop_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn loop_ends_with_an_error_that_a_new_session_cannot_fix() {
-    let (_server, sessions) = started().await;
-    let ran = run_whenever_held(
-        &sessions,
-        |client| Mutex::new(client, "not a path"),
-        async |_| std::future::pending::<Never>().await,
-        drop,
-    );
-    let error: LockError = ran.await.unwrap_err();
-    assert_eq!(error.retry_on(), RetryOn::Never, "{error}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn loop_waits_while_the_session_is_being_closed() {
     let (server, sessions) = started().await;
     let (mut holders, interruptions, running) = run(sessions.clone());
@@ -192,19 +162,12 @@ async fn ended_loop_releases_its_lock_while_a_handle_is_kept() {
         let (server, sessions) = started().await;
         let (started, mut holders) = mpsc::unbounded_channel();
         let running = tokio::spawn(async move {
-            let ran = run_whenever_held(
-                &sessions,
-                mutex,
-                |held| {
-                    started.send(held).unwrap();
-                    async move {
-                        assert!(!panics, "on purpose");
-                        std::future::pending::<Never>().await
-                    }
-                },
-                drop,
-            );
-            ran.await.unwrap_err();
+            let work = async |held| {
+                started.send(held).unwrap();
+                assert!(!panics, "on purpose");
+                std::future::pending::<Never>().await
+            };
+            run_whenever_held(&sessions, mutex, work, drop).await.unwrap_err();
         });
         let held = holders.recv().await.unwrap();
         running.abort();
@@ -214,32 +177,35 @@ async fn ended_loop_releases_its_lock_while_a_handle_is_kept() {
     }
 }
 
+/// Runs work until it ends, with the number of each run. Returns its result, the number of runs, and the
+/// interruptions.
+async fn ran<F: Future<Output = Result<(), LockError>>>(
+    sessions: &SessionManager,
+    mut work: impl FnMut(usize, HeldLock) -> F,
+) -> (Result<(), LockError>, usize, Vec<Interruption>) {
+    let (mut runs, mut interruptions) = (0, Vec::new());
+    let counted = |held| {
+        runs += 1;
+        work(runs, held)
+    };
+    let told = |interruption| interruptions.push(interruption);
+    let result = run_whenever_held(sessions, mutex, counted, told).await;
+    (result, runs, interruptions)
+}
+
+/// The answer is lost with the connection, before the client has noticed the expiry.
 #[tokio::test(start_paused = true)]
 async fn work_runs_again_if_the_session_expires_during_a_request() {
     let (server, sessions) = started().await;
-    let (mut runs, mut interruptions) = (0, Vec::new());
-    let ran = run_whenever_held(
-        &sessions,
-        mutex,
-        |held| {
-            runs += 1;
-            let (is_last, server) = (runs == 3, server.clone());
-            async move {
-                if !is_last {
-                    // The answer is lost with the connection, before the client has noticed the
-                    // expiry.
-                    let expires = server.on(Op::SetData).apply_then_expire_session();
-                    held.client().set_data("/", b"", None).await?;
-                    drop(expires);
-                }
-                held.client().exists("/").await?;
-                Ok::<_, LockError>(())
-            }
-        },
-        |interruption| interruptions.push(interruption),
-    );
-    ran.await.unwrap();
-    assert_eq!((runs, interruptions.len()), (3, 2), "{interruptions:?}");
+    let work = async |run, held: HeldLock| {
+        if run < 3 {
+            let _expires = server.on(Op::SetData).apply_then_expire_session();
+            held.client().set_data("/", b"", None).await?;
+        }
+        held.client().exists("/").await.map(drop).map_err(LockError::from)
+    };
+    let (result, runs, interruptions) = ran(&sessions, work).await;
+    assert_eq!((result, runs, interruptions.len()), (Ok(()), 3, 2), "{interruptions:?}");
 }
 
 /// The session expires while the release has no reply. The lock was held when the work ended, so
@@ -249,77 +215,57 @@ async fn only_failed_work_runs_again_if_the_session_ends_on_release() {
     for fails in [false, true] {
         let (server, sessions) = started().await;
         server.on(Op::Delete).never_answer();
-        let (mut runs, mut interruptions) = (0, Vec::new());
-        let ran = run_whenever_held(
-            &sessions,
-            mutex,
-            |held| {
-                runs += 1;
-                let (fails, server) = (fails && runs == 1, server.clone());
-                async move {
-                    tokio::spawn(async move {
-                        settle().await;
-                        server.expire(held.client().session_id());
-                    });
-                    if fails { Err(LockError::Lost(LossReason::Released)) } else { Ok(()) }
-                }
-            },
-            |interruption| interruptions.push(interruption),
-        );
-        ran.await.unwrap();
-        assert_eq!(runs, 1 + i32::from(fails));
-        let expired = LossReason::SessionEnded(SessionEnd::Expired);
-        match &interruptions[..] {
-            [] => assert!(!fails),
-            [Interruption::Lost { token: Some(_), reason }] if fails => {
-                assert_eq!(*reason, expired);
-            }
-            _ => panic!("{fails}: {interruptions:?}"),
+        let work = async |run, held: HeldLock| {
+            let server = server.clone();
+            tokio::spawn(async move {
+                settle().await;
+                server.expire(held.client().session_id());
+            });
+            if fails && run == 1 { Err(LockError::Lost(LossReason::Released)) } else { Ok(()) }
+        };
+        let (result, runs, interruptions) = ran(&sessions, work).await;
+        assert_eq!((result, runs), (Ok(()), 1 + usize::from(fails)));
+        assert_eq!(interruptions.len(), usize::from(fails));
+        for interruption in interruptions {
+            let Interruption::Lost { token: Some(_), reason } = interruption else {
+                panic!("{interruption}")
+            };
+            assert_eq!(reason, LossReason::SessionEnded(SessionEnd::Expired));
         }
     }
 }
 
+/// The node is deleted before the guard watches it.
 #[tokio::test(start_paused = true)]
 async fn work_runs_again_if_its_node_was_deleted_before_release() {
-    let server = TestServer::in_memory();
-    let (sessions, operator) = (sessions(&server, 1).await, client(&server, 2).await);
-    let (mut runs, mut interruptions) = (0, Vec::new());
-    let ran = run_whenever_held(
-        &sessions,
-        mutex,
-        |held| {
-            runs += 1;
-            let (is_last, operator) = (runs == 2, operator.clone());
-            async move {
-                if !is_last {
-                    // The node is deleted before the guard watches it.
-                    operator.delete(&held.nodes()[0], None).await?;
-                }
-                Ok::<_, LockError>(())
-            }
-        },
-        |interruption| interruptions.push(interruption),
-    );
-    ran.await.unwrap();
+    let (server, sessions) = started().await;
+    let operator = client(&server, 2).await;
+    let work = async |run, held: HeldLock| {
+        if run == 1 {
+            operator.delete(&held.nodes()[0], None).await?;
+        }
+        Ok(())
+    };
+    let (result, runs, interruptions) = ran(&sessions, work).await;
     let [Interruption::Lost { reason: LossReason::NodeDeleted, .. }] = interruptions[..] else {
         panic!("{interruptions:?}")
     };
-    assert_eq!(runs, 2);
+    assert_eq!((result, runs), (Ok(()), 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn error_of_the_work_ends_the_loop_while_the_lock_is_held() {
+async fn loop_ends_with_an_error_of_the_work_or_of_the_path() {
     let (server, sessions) = started().await;
-    let ran = run_whenever_held(
-        &sessions,
-        mutex,
-        |held| async move {
-            held.multi().set_data("/missing", b"", None).send().await?;
-            Ok::<_, LockError>(())
-        },
-        |interruption| panic!("{interruption}"),
-    );
-    let error = ran.await.unwrap_err();
-    assert!(error.to_string().contains("/missing"), "{error}");
+    let work = async |_, held: HeldLock| {
+        let done = held.multi().set_data("/missing", b"", None).send().await;
+        done.map(drop).map_err(LockError::from)
+    };
+    let (result, _, interruptions) = ran(&sessions, work).await;
+    let error = result.unwrap_err();
+    assert!(error.to_string().contains("/missing") && interruptions.is_empty(), "{error}");
     assert!(children(&server, "/lock").is_empty());
+    let no_path = |client: &Client| Mutex::new(client, "not a path");
+    let ran = run_whenever_held(&sessions, no_path, async |_| Never::Err(error.clone()), drop);
+    let error = ran.await.unwrap_err();
+    assert!(error.retry_on() == RetryOn::Never && error.to_string().contains("path"), "{error}");
 }

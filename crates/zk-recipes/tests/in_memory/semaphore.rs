@@ -1,25 +1,26 @@
-//! Semaphores: order, limits and clean-up. No node is left behind.
+//! Semaphores: order, limits and clean-up. No node is left behind. The limit may be fixed, or shared by all
+//! processes and changed meanwhile.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zk_recipes::limits::RESTARTS_MAX;
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorCode, Perms, RetryOn};
-use zk_recipes::{LockError, LockMetrics, LossReason, Semaphore, SemaphoreGuard};
+use zk_recipes::{LockError, LockMetrics, LossReason, Semaphore, SemaphoreGuard, SharedCount};
 use zk_testing::{Op, TestServer};
 
-use crate::recorded_connection::{CREATE2, DELETE, GET_CHILDREN2, started_recorded};
-use crate::{T, child, children, running, settle, settle_node_watches, started};
+use crate::{T, child, children, running, settle, started};
 
-pub(crate) const PATH: &str = "/s";
+const PATH: &str = "/s";
 
 fn semaphore(client: &Client, max: u32) -> Semaphore {
     Semaphore::new(client, PATH, max).unwrap()
 }
 
 /// Starts an acquisition, and lets it run until it waits or holds its permits.
-pub(crate) async fn queue_for(
+async fn queue_for(
     semaphore: &Semaphore,
     permits: u32,
 ) -> JoinHandle<Result<SemaphoreGuard, LockError>> {
@@ -27,15 +28,15 @@ pub(crate) async fn queue_for(
     running(async move { semaphore.acquire_many(permits).await }).await
 }
 
-pub(crate) fn turns(server: &TestServer) -> usize {
+fn turns(server: &TestServer) -> usize {
     children(server, "/s/locks").len()
 }
 
-pub(crate) fn leases(server: &TestServer) -> usize {
+fn leases(server: &TestServer) -> usize {
     children(server, "/s/leases").len()
 }
 
-pub(crate) async fn expect_nothing_left(server: &TestServer, what: &str) {
+async fn expect_nothing_left(server: &TestServer, what: &str) {
     settle().await;
     assert_eq!((turns(server), leases(server)), (0, 0), "{what}");
 }
@@ -111,22 +112,6 @@ async fn permits_are_granted_in_queue_order_for_any_count() {
     expect_nothing_left(&server, "released").await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn turn_of_one_permit_ends_in_the_write_of_its_lease() {
-    let (_server, client, record) = started_recorded().await;
-    let semaphore = semaphore(&client, 2);
-    semaphore.acquire().await.unwrap().release().await.unwrap(); // finds a free permit
-    for (permits, ends_early) in [(1, true), (2, false)] {
-        settle().await;
-        record.take();
-        let held = semaphore.acquire_many(permits).await.unwrap();
-        let lease = record.take().into_iter().find(|write| write.last() != Some(&GET_CHILDREN2));
-        let lease = lease.unwrap_or_default();
-        assert_eq!(lease == [CREATE2, GET_CHILDREN2, DELETE], ends_early, "{permits}: {lease:?}");
-        held.release().await.unwrap();
-    }
-}
-
 /// Its last turn found a free permit.
 #[tokio::test(start_paused = true)]
 async fn caller_that_finds_no_free_permit_is_overtaken_once() {
@@ -150,22 +135,6 @@ async fn caller_that_finds_no_free_permit_is_overtaken_once() {
     overtaken.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(metrics.snapshot().given_up, 0);
     last.await.unwrap().unwrap().release().await.unwrap();
-    expect_nothing_left(&server, "released").await;
-}
-
-/// Curator acquires permits one by one, so both contenders hold some and wait for ever.
-#[tokio::test(start_paused = true)]
-async fn contenders_for_five_of_six_permits_do_not_deadlock() {
-    let (server, [one, other]) = started().await;
-    for _ in 0..20 {
-        let acquire = async |client: &Client| {
-            let lease = semaphore(client, 6).acquire_many(5).await.unwrap();
-            assert_eq!(lease.nodes().len(), 5);
-            assert!(lease.is_held());
-            lease.release().await.unwrap();
-        };
-        tokio::join!(acquire(&one), acquire(&other));
-    }
     expect_nothing_left(&server, "released").await;
 }
 
@@ -299,56 +268,44 @@ async fn turn_ends_after_its_limit_of_deleted_leases() {
     expect_nothing_left(&server, "released").await;
 }
 
+/// The second caller expects a free permit and finds none. Its turn ends whether or not the lease is
+/// created.
 #[tokio::test(start_paused = true)]
 async fn lost_answer_leaks_no_permit_and_leaves_no_node() {
     let requests = [Op::Create2, Op::CreateContainer, Op::GetChildren2, Op::Delete, Op::Sync];
-    for op in requests {
-        for nth in 1..=4 {
-            for applied in [true, false] {
-                let (server, [client, other]) = started().await;
-                let sentence = server.on(op).nth(nth);
-                match applied {
-                    true => sentence.apply_then_drop_reply(),
-                    false => sentence.drop_before_applying(),
-                };
-                let what = format!("{op:?} {nth} {applied}");
-                let lease = semaphore(&client, 3).acquire_many(3).await.unwrap();
+    let losses = requests.into_iter().flat_map(|op| (1..=4).map(move |nth| (op, nth)));
+    for ((op, nth), is_applied) in losses.flat_map(|it| [(it, true), (it, false)]) {
+        for expects_free in [false, true] {
+            let what = format!("{op:?} {nth} {is_applied} {expects_free}");
+            let (server, [client, other]) = started().await;
+            let (mine, others) = (semaphore(&client, 3), semaphore(&other, 3));
+            let mut held = None;
+            if expects_free {
+                mine.acquire().await.unwrap().release().await.unwrap();
+                held = Some(others.acquire_many(3).await.unwrap());
                 settle().await;
-                assert_eq!((turns(&server), leases(&server)), (0, 3), "{what}");
-                assert!(semaphore(&other, 3).try_acquire().await.unwrap().is_none(), "{what}");
-                lease.release().await.unwrap();
-                expect_nothing_left(&server, &what).await;
             }
-        }
-    }
-}
-
-/// It expects a free permit, so its turn ends whether or not the lease is created.
-#[tokio::test(start_paused = true)]
-async fn lost_answer_after_an_early_end_leaves_no_node() {
-    for op in [Op::Create2, Op::GetChildren2, Op::Delete] {
-        for nth in 1..=2 {
-            for is_applied in [true, false] {
-                let (server, [client, other]) = started().await;
-                let semaphore = semaphore(&client, 1);
-                semaphore.acquire().await.unwrap().release().await.unwrap();
-                settle().await;
-                let held = self::semaphore(&other, 1).acquire().await.unwrap();
-                settle().await;
-                let sentence = server.on(op).nth(nth);
-                if is_applied {
-                    sentence.apply_then_drop_reply();
-                } else {
-                    sentence.drop_before_applying();
-                }
-                let what = format!("{op:?} {nth} {is_applied}");
-                let waits = queue_for(&semaphore, 1).await;
-                settle().await;
-                assert_eq!((turns(&server), leases(&server)), (1, 2), "{what}");
-                held.release().await.unwrap();
-                waits.await.unwrap().unwrap().release().await.unwrap();
-                expect_nothing_left(&server, &what).await;
-            }
+            let sentence = server.on(op).session(client.session_id()).nth(nth);
+            match is_applied {
+                true => sentence.apply_then_drop_reply(),
+                false => sentence.drop_before_applying(),
+            };
+            let permits = if expects_free { 1 } else { 3 };
+            let waits = queue_for(&mine, permits).await;
+            tokio::time::sleep(T / 4).await; // reason: virtual time, in which the client reconnects
+            assert_eq!(
+                (turns(&server), leases(&server)),
+                (held.iter().count(), if expects_free { 4 } else { 3 }),
+                "{what}"
+            );
+            drop(held);
+            let lease = waits.await.unwrap().unwrap();
+            settle().await;
+            assert_eq!((turns(&server), leases(&server)), (0, lease.nodes().len()), "{what}");
+            let left = 3 - permits;
+            assert!(others.try_acquire_many(left + 1).await.unwrap().is_none(), "{what}");
+            lease.release().await.unwrap();
+            expect_nothing_left(&server, &what).await;
         }
     }
 }
@@ -387,32 +344,147 @@ async fn reap_at_each_poll(server: &TestServer, semaphore: &Semaphore, permits: 
     assert!(moment >= 2, "{moment}");
 }
 
+/// Returns the handles of one process.
+fn shared(client: &Client, limit: i32) -> (SharedCount, Semaphore) {
+    let count = SharedCount::new(client, "/limit", limit).unwrap();
+    let semaphore = Semaphore::with_shared_limit(client, PATH, &count).unwrap();
+    (count, semaphore)
+}
+
 #[tokio::test(start_paused = true)]
-async fn permits_cost_what_the_documentation_says() {
-    let (server, [client]) = started().await;
-    let semaphore = semaphore(&client, 9);
-    semaphore.acquire().await.unwrap().release().await.unwrap(); // creates the path
+async fn raised_limit_wakes_waiters_and_lowered_limit_keeps_leases() {
+    let (server, [one, other]) = started().await;
+    let (count, _) = shared(&other, 1);
+    let (_, semaphore) = shared(&one, 1);
+    let first = semaphore.acquire().await.unwrap();
+    let second = queue_for(&semaphore, 1).await;
+    let three_more = queue_for(&semaphore, 3).await;
+    assert!(!second.is_finished());
+    assert_eq!((turns(&server), leases(&server)), (1, 2), "three are not queued for when one is");
+
+    count.set(2).await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    count.set(5).await.unwrap();
+    let three = three_more.await.unwrap().unwrap();
+    count.set(-1).await.unwrap();
     settle().await;
-    let counted = server.on_any_request().always().delay(Duration::ZERO);
-    let mut before = 0;
-    let mut cost = async || {
-        settle().await;
-        let (now, earlier) = (counted.count(), before);
-        before = now;
-        now - earlier
-    };
-    let one = semaphore.acquire().await.unwrap();
-    assert_eq!(cost().await, 2 + 2 + 1, "a create and a list, twice, and a delete");
-    settle_node_watches().await;
-    assert_eq!(cost().await, 1, "a watch");
-    let three = semaphore.acquire_many(3).await.unwrap();
-    assert_eq!(cost().await, 2 + 4 + 1);
-    settle_node_watches().await;
-    assert_eq!(cost().await, 3, "a watch for each permit");
-    let tried = semaphore.try_acquire().await.unwrap().expect("free");
-    assert_eq!(cost().await, 2, "a create and a list; no watch yet");
-    tried.release().await.unwrap();
-    one.release().await.unwrap();
-    three.release().await.unwrap();
-    assert_eq!(cost().await, 1 + 1 + 3);
+    assert!(first.is_held() && second.is_held() && three.is_held());
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+
+    let next = queue_for(&semaphore, 1).await;
+    drop((first, second, three));
+    settle().await;
+    assert!(!next.is_finished() && leases(&server) == 0, "there are none to be had");
+    count.set(1).await.unwrap();
+    next.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// The waiter has not read the limit since it queued.
+#[tokio::test(start_paused = true)]
+async fn waiter_rereads_the_limit_when_it_becomes_first() {
+    let (server, [client]) = started().await;
+    let (count, semaphore) = shared(&client, 2);
+    let holder = semaphore.acquire().await.unwrap();
+    let wants_two = queue_for(&semaphore, 2).await;
+    let wants_one = queue_for(&semaphore, 1).await;
+    count.set(1).await.unwrap();
+    settle().await;
+    assert!(!wants_one.is_finished() && !wants_two.is_finished(), "the only one is held");
+    drop(holder);
+    wants_one.await.unwrap().unwrap().release().await.unwrap();
+    count.set(2).await.unwrap();
+    wants_two.await.unwrap().unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// The limit falls from 2 to 1 while one of two permits is held: when the answer with the old limit is in
+/// flight, at the same time as a release, or before a throttled list is repeated.
+#[tokio::test(start_paused = true)]
+async fn limit_lowered_during_an_acquisition_is_not_exceeded() {
+    for moment in ["answer in flight", "release", "repeated list"] {
+        let (server, [one, other]) = started().await;
+        let (count, others) = shared(&other, 2);
+        let first = others.acquire().await.unwrap();
+        let (_, semaphore) = shared(&one, 2);
+        if moment == "answer in flight" {
+            server.on(Op::GetData).session(one.session_id()).delay(T / 20);
+            let asked = running(async move { semaphore.try_acquire().await }).await;
+            count.set(1).await.unwrap();
+            assert!(!asked.is_finished(), "the answer of the server was to be late");
+            assert!(asked.await.unwrap().unwrap().is_none(), "the only permit is held");
+            first.release().await.unwrap();
+        } else {
+            let second = others.acquire().await.unwrap();
+            let mut waiting = pin!(semaphore.acquire());
+            assert!(tokio::time::timeout(T / 20, waiting.as_mut()).await.is_err());
+            let lists = || server.on(Op::GetChildren2).session(one.session_id());
+            if moment == "repeated list" {
+                lists().answer(ErrorCode::THROTTLED_OP);
+                lists().nth(2).delay(T / 20);
+                second.release().await.unwrap();
+                assert!(tokio::time::timeout(T / 200, waiting.as_mut()).await.is_err());
+                count.set(1).await.unwrap();
+            } else {
+                count.set(1).await.unwrap();
+                second.release().await.unwrap();
+                settle().await;
+            }
+            let granted = tokio::time::timeout(T / 10, waiting.as_mut()).await;
+            assert!(granted.is_err(), "{moment}: the only permit is held");
+            first.release().await.unwrap();
+            waiting.await.unwrap().release().await.unwrap();
+        }
+        expect_nothing_left(&server, moment).await;
+    }
+}
+
+/// The first waiter needs more permits than the limit now allows.
+#[tokio::test(start_paused = true)]
+async fn waiter_above_a_lowered_limit_gives_its_turn_back() {
+    let (server, [one, other]) = started().await;
+    let (count, others) = shared(&other, 3);
+    let [first, second] = [others.acquire_many(2).await.unwrap(), others.acquire().await.unwrap()];
+
+    let (_, semaphore) = shared(&one, 3);
+    let mut waiting = pin!(semaphore.acquire_many(2));
+    assert!(tokio::time::timeout(T / 20, waiting.as_mut()).await.is_err());
+    count.set(1).await.unwrap();
+    second.release().await.unwrap();
+    settle().await;
+    assert!(tokio::time::timeout(T / 20, waiting.as_mut()).await.is_err());
+    assert_eq!((turns(&server), leases(&server)), (0, 2), "it waits for a higher limit");
+    count.set(2).await.unwrap();
+    first.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    expect_nothing_left(&server, "released").await;
+}
+
+/// An operator deletes a lock with all its holders and waiters.
+///
+/// The waiters create the parents again and queue again. The lease of the holder reports its loss.
+#[tokio::test(start_paused = true)]
+async fn waiters_requeue_when_an_operator_deletes_the_lock() {
+    let (server, [one, other, operator]) = started().await;
+    let lease = semaphore(&one, 1).acquire().await.unwrap();
+    let waiting =
+        [queue_for(&semaphore(&one, 1), 1).await, queue_for(&semaphore(&other, 1), 1).await];
+    let visits = waiting.map(|waiting| {
+        tokio::spawn(async move { waiting.await.unwrap().unwrap().release().await })
+    });
+    let mut all = operator.multi();
+    for below in ["/s/locks", "/s/leases"] {
+        for name in children(&server, below) {
+            all = all.delete(&format!("{below}/{name}"), None);
+        }
+        all = all.delete(below, None);
+    }
+    all.delete(PATH, None).send().await.unwrap();
+    assert_eq!(lease.lost().await, LossReason::NodeDeleted);
+    for visit in visits {
+        let visit = tokio::time::timeout(6 * T, visit).await;
+        visit.expect("they queue again").unwrap().expect("it was held");
+    }
+    assert!(matches!(lease.release().await, Err(LockError::Lost(_))));
 }

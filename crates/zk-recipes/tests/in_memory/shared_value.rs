@@ -2,10 +2,10 @@
 
 use zk_recipes::session::{Acl, CreateMode, ErrorCode, Perms, RetryOn};
 use zk_recipes::{LockError, SharedCount, SharedValue};
-use zk_testing::Op;
 use zk_testing::server::NodeKind;
+use zk_testing::{Cut, Op};
 
-use crate::started;
+use crate::{T, cut_off, running, settle, started};
 
 #[tokio::test(start_paused = true)]
 async fn node_is_created_with_the_first_seed_and_container_parents() {
@@ -122,4 +122,26 @@ async fn value_that_cannot_be_created_is_an_error() {
     let refused = server.on(Op::Create2).times(20).answer(ErrorCode::NO_AUTH);
     let LockError::Client(error) = value.get().await.unwrap_err() else { panic!("another error") };
     assert_eq!((error.code(), refused.count()), (Some(ErrorCode::NO_AUTH), 1));
+}
+
+/// `TestSharedCount.testDisconnectReconnectEventDoesNotFireValueWatcher` and its neighbours: a
+/// disconnect and a reconnect are not reported as a change. A change made in the meantime is
+/// reported.
+#[tokio::test(start_paused = true)]
+async fn shared_count_reports_changes_but_not_reconnects() {
+    let (server, [one, other]) = started().await;
+    let count = SharedCount::new(&one, "/count", 1).unwrap();
+    let seen = count.get().await.unwrap();
+    let changed = running(async move { count.changed(&seen).await.unwrap().count() }).await;
+    for _ in 0..3 {
+        server.connection_of(one.session_id()).cut(Cut::Rst);
+        tokio::time::sleep(T / 4).await; // reason: for the next attempt to connect
+        assert!(one.is_connected() && !changed.is_finished());
+    }
+    cut_off(&server, &one).await;
+    SharedCount::new(&other, "/count", 9).unwrap().set(2).await.unwrap();
+    settle().await;
+    assert!(!changed.is_finished());
+    server.accept_connects(0);
+    assert_eq!(changed.await.unwrap(), 2);
 }

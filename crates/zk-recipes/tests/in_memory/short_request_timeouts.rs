@@ -5,9 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use zk_recipes::session::{Client, ErrorKind, RetryOn};
-use zk_recipes::{
-    LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revocation_requested, revoke,
-};
+use zk_recipes::{LockError, LossReason, Mutex, RwLock, Semaphore, SharedCount, revoke};
 use zk_testing::{Cut, Op};
 
 use crate::{T, now, settle, started};
@@ -70,9 +68,6 @@ bounded! {
     mutex_on_a_new_path_fails_after_bounded_tries: |client| {
         Box::pin(async move { Mutex::new(&client, "/new/m").unwrap().acquire().await.map(drop) })
     }
-    try_acquire_fails_after_bounded_tries: |client| {
-        Box::pin(async move { Mutex::new(&client, "/m").unwrap().try_acquire().await.map(drop) })
-    }
     waiter_fails_after_bounded_tries: |client| {
         let slow = Mutex::new(&client, "/m").unwrap();
         let held = Mutex::new(&client.with_timeout(T), "/m").unwrap().acquire().await.unwrap();
@@ -81,11 +76,6 @@ bounded! {
             let looked = waiting.refresh().await.map(drop);
             drop(held);
             looked
-        })
-    }
-    reader_fails_after_bounded_tries: |client| {
-        Box::pin(async move {
-            RwLock::new(&client, "/rw").unwrap().read().acquire().await.map(drop)
         })
     }
     downgrade_fails_after_bounded_tries: |client| {
@@ -118,9 +108,6 @@ bounded! {
     revocation_of_a_guard_fails_after_bounded_tries: |client| {
         let guard = Mutex::new(&client, "/m").unwrap().acquire().await.unwrap();
         Box::pin(async move { guard.revocation_requested().await })
-    }
-    revocation_of_a_node_fails_after_bounded_tries: |client| {
-        Box::pin(async move { revocation_requested(&client, "/m").await })
     }
     revoke_fails_after_bounded_tries: |client| {
         Box::pin(async move { revoke(&client, "/m").await.map(drop) })

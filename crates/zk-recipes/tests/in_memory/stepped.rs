@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, ReadBuf};
 use zk_testing::{MemoryStream, TestServer};
 
-use crate::read_by::{ReadBy, Reader};
+use crate::tapped::{Tap, Tapped};
 
 /// Length of the first step of a frame, which ends within the header.
 const FIRST_LEN: usize = 5;
@@ -75,9 +75,9 @@ impl Steps {
 }
 
 /// Returns a connector to the only server, over a stepped stream.
-pub(crate) fn stepped(server: &TestServer, steps: &Steps) -> ReadBy<Stepped> {
-    let reader = Stepped { steps: steps.clone(), arrived: Vec::new(), pieces: VecDeque::new() };
-    ReadBy { server: server.clone(), reader }
+pub(crate) fn stepped(server: &TestServer, steps: &Steps) -> Tapped<Stepped> {
+    let tap = Stepped { steps: steps.clone(), arrived: Vec::new(), pieces: VecDeque::new() };
+    Tapped { server: server.clone(), tap }
 }
 
 #[derive(Clone)]
@@ -124,7 +124,7 @@ impl Stepped {
     }
 }
 
-impl Reader for Stepped {
+impl Tap for Stepped {
     fn poll_read(
         &mut self,
         stream: &mut MemoryStream,

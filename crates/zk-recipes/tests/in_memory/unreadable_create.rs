@@ -11,7 +11,7 @@ use zk_recipes::LockError;
 use zk_recipes::session::{ErrorKind, Outcome};
 use zk_testing::{MemoryStream, TestServer};
 
-use crate::read_by::{ReadBy, Reader};
+use crate::tapped::{Tap, Tapped};
 use crate::{Kind, children, config, settle};
 
 /// Path of a lock node up to its id, as in a reply to a create.
@@ -21,7 +21,7 @@ const NAMED: &[u8] = b"/_c_";
 #[derive(Clone, Default)]
 struct Misnaming(Arc<AtomicBool>);
 
-impl Reader for Misnaming {
+impl Tap for Misnaming {
     fn poll_read(
         &mut self,
         stream: &mut MemoryStream,
@@ -42,14 +42,14 @@ impl Reader for Misnaming {
 /// The acquisition fails, and the session deletes the node, whose id it knows.
 #[tokio::test(start_paused = true)]
 async fn misnamed_create_fails_and_leaves_no_node() {
-    let (server, reader) = (TestServer::in_memory(), Misnaming::default());
-    let connector = ReadBy { server: server.clone(), reader: reader.clone() };
+    let (server, tap) = (TestServer::in_memory(), Misnaming::default());
+    let connector = Tapped { server: server.clone(), tap: tap.clone() };
     let client = config(1).connector(connector).connect().await.unwrap();
     for kind in [Kind::Mutex, Kind::Reader, Kind::Permit] {
         let lock = kind.lock(&client);
         lock.acquire_boxed().await.unwrap().release_boxed().await.unwrap(); // creates the parents
         settle().await;
-        reader.0.store(true, Ordering::SeqCst);
+        tap.0.store(true, Ordering::SeqCst);
         let error = lock.acquire_boxed().await.unwrap_err();
         let LockError::Client(error) = error else { panic!("{kind:?}: {error}") };
         assert_eq!((error.kind(), error.outcome()), (&ErrorKind::UnfitReply, Outcome::Applied));
@@ -58,5 +58,5 @@ async fn misnamed_create_fails_and_leaves_no_node() {
             assert_eq!(children(&server, folder), [""; 0], "{kind:?}: {folder}");
         }
     }
-    assert!(client.is_connected() && !reader.0.load(Ordering::SeqCst));
+    assert!(client.is_connected() && !tap.0.load(Ordering::SeqCst));
 }

@@ -1,16 +1,18 @@
-//! Contenders whose nodes another client deletes just before they would acquire the lock.
+//! Cases that need a second request: another client deletes a contender's node just before it would acquire
+//! the lock, a server lags behind, a request is rejected for now, or the connection is lost.
 
 use std::time::Duration;
 
-use zk_recipes::limits::RESTARTS_MAX;
-use zk_recipes::session::{Client, CreateMode, OPEN_ACL_UNSAFE};
-use zk_recipes::{Guard, LockError, Mutex, Owner};
-use zk_testing::{Cut, Settings, TestServer, Version};
+use zk_recipes::limits::{PARENT_ATTEMPTS_MAX, RESTARTS_MAX};
+use zk_recipes::session::{Client, Config, CreateMode, ErrorCode, OPEN_ACL_UNSAFE};
+use zk_recipes::{Guard, LockError, Mutex, Owner, SharedValue};
+use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
+use crate::recorded_connection::{recorded_client, started_recorded, without_lease};
 use crate::stepped::{Steps, stepped};
 use crate::{
-    attempt, child, children, config, cut_off, queue, queue_many, reconnect, running, settle,
-    started, started_with,
+    Kind, T, attempt, child, children, client, config, cut_off, queue, queue_many, reconnect,
+    running, settle, started, started_with,
 };
 
 const PATH: &str = "/lock";
@@ -102,41 +104,6 @@ async fn requeued_ticket_has_no_watch_of_its_old_node() {
     assert_eq!(guard.token().map(drop), Ok(()));
 }
 
-/// The events missed during a disconnect arrive in pieces.
-///
-/// A waiter without a node does not acquire the lock at any step.
-#[tokio::test(start_paused = true)]
-async fn deleted_waiter_is_not_granted_between_missed_events() {
-    for own_first in [true, false] {
-        let (server, [one]) = started().await;
-        let steps = Steps::default();
-        let other = config(2).connector(stepped(&server, &steps)).connect().await.unwrap();
-        let (held, [deleted, next]) = three(&server, &one, &other).await;
-        let at = if own_first { [1, 0] } else { [0, 1] };
-        let [first, second] = at.map(|at| child(&server, PATH, at));
-        server.refuse_connects(0);
-        steps.allow(0);
-        server.connection_of(other.session_id()).cut(Cut::Rst);
-        one.delete(&first, None).await.unwrap();
-        one.delete(&second, None).await.unwrap();
-        server.accept_connects(0);
-        let mut taken = 0;
-        while !next.is_finished() {
-            // reason: virtual time, in which the client reconnects
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            steps.allow(1);
-            settle().await;
-            assert!(!deleted.is_finished(), "own first: {own_first}, after {taken} steps");
-            taken += 1;
-        }
-        assert!(taken > 8, "more than a handshake: {taken}");
-        steps.allow_all();
-        next.await.unwrap().release().await.unwrap();
-        deleted.await.unwrap().check().await.unwrap();
-        drop(held);
-    }
-}
-
 /// Somebody else has had the lock between the deletion of a node and the creation of another one of its
 /// name. A list shows names only.
 #[tokio::test(start_paused = true)]
@@ -154,30 +121,6 @@ async fn ticket_does_not_take_another_node_for_its_own() {
     // Its own client deletes the other node.
     other.delete(&node, None).await.unwrap();
     assert!(waiting.await.unwrap().token().unwrap() > token);
-}
-
-/// The acquisition waits for the outcome of its owner's place in the queue, which no task polls.
-#[tokio::test(start_paused = true)]
-async fn waiter_behind_its_owners_place_fails_when_the_session_ends() {
-    for closes in [true, false] {
-        let (server, [one, other]) = started().await;
-        let _held = mutex(&one).acquire().await.unwrap();
-        let lock = mutex(&other).with_owner(&Owner::new());
-        let place = lock.enqueue().await.unwrap();
-        let waiting = running({
-            let lock = lock.clone();
-            async move { lock.acquire().await.map(drop) }
-        })
-        .await;
-        match closes {
-            true => other.close().await,
-            false => assert!(server.expire(other.session_id())),
-        }
-        settle().await;
-        assert!(waiting.is_finished(), "closes: {closes}");
-        waiting.await.unwrap().unwrap_err();
-        drop(place);
-    }
 }
 
 /// The root is a path like any other, and any timeout is valid.
@@ -250,4 +193,171 @@ async fn waiter_with_an_acl_does_not_watch_a_namesake() {
     let (_, waiting) = moved.await.unwrap();
     assert_ne!(waiting.node(), Some(own.as_str()));
     assert!(one.exists(&own).await.unwrap().is_some(), "the node of another client stays");
+}
+
+/// The waiter becomes first after its lease has expired, and renews the lease before it acquires
+/// the lock. It does not check its node during the renewal.
+#[tokio::test(start_paused = true)]
+async fn waiter_requeues_when_its_node_is_deleted_during_renewal() {
+    for kind in [Kind::Mutex, Kind::Permit] {
+        let (server, [one, other]) = started().await;
+        let held = kind.exclude(&other).await;
+        let waiting = queue(&kind.lock(&one)).await;
+        let stalled = server.on(Op::Multi).session(one.session_id()).always().never_answer();
+        // reason: virtual time, in which the lease runs out
+        tokio::time::sleep(T * 19 / 20).await;
+        held.release_boxed().await.unwrap();
+        settle().await;
+        assert!(!waiting.is_finished(), "{kind:?}: the lease is being renewed");
+        let folder = kind.folders().last().unwrap();
+        assert_eq!(children(&server, folder).len(), 1);
+        other.delete(&child(&server, folder, 0), None).await.unwrap();
+        let held = kind.lock(&other).try_acquire_boxed().await.unwrap().unwrap();
+        stalled.cancel();
+        server.connection_of(one.session_id()).cut(Cut::Rst);
+        // reason: virtual time, in which the client reconnects
+        tokio::time::sleep(T / 4).await;
+        assert!(!waiting.is_finished(), "{kind:?}");
+        held.release_boxed().await.unwrap();
+        assert!(waiting.await.unwrap().is_held(), "{kind:?}");
+    }
+}
+
+/// The server has applied the create, and its caller has been dropped.
+///
+/// The next server lags behind and has no such node. In the second case it also rejects the `sync`
+/// that would let it catch up.
+#[tokio::test(start_paused = true)]
+async fn cleanup_deletes_a_node_that_a_lagging_server_hides() {
+    for declines in [false, true] {
+        let server = TestServer::ensemble(3);
+        let (one, record) = recorded_client(&server, 1).await;
+        let lock = mutex(&one);
+        lock.acquire().await.unwrap().release().await.unwrap();
+        settle().await;
+        server.lag(1, Duration::from_secs(3));
+        record.move_to(1);
+        server.on(Op::Create2).apply_then_drop_reply();
+        if declines {
+            server.on(Op::Sync).answer(ErrorCode::THROTTLED_OP);
+        }
+        drop(tokio::time::timeout(Duration::from_millis(1), lock.acquire()).await);
+        // reason: virtual time, in which the clean-up runs
+        tokio::time::sleep(T / 2).await;
+        server.heal(1);
+        // reason: virtual time, in which the clean-up runs
+        tokio::time::sleep(T * 10).await;
+        assert!(one.is_connected());
+        assert_eq!(children(&server, PATH), [""; 0], "declines: {declines}");
+    }
+}
+
+/// The value that the caller knows is newer than the state of the reader's server.
+#[tokio::test(start_paused = true)]
+async fn changed_ignores_an_older_value_of_a_lagging_server() {
+    let server = TestServer::ensemble(2);
+    let other = client(&server, 1).await;
+    let config = Config::new("server-1:1").unwrap().session_timeout(T).seed(2);
+    let one = config.connector(server.clone()).connect().await.unwrap();
+    let written = SharedValue::new(&other, "/v", &b"0"[..]).unwrap();
+    written.set(&b"1"[..]).await.unwrap();
+    settle().await;
+    server.freeze_view(1);
+    let before = written.set(&b"2"[..]).await.unwrap();
+    let value = SharedValue::new(&one, "/v", &b"0"[..]).unwrap();
+    assert_eq!(value.get().await.unwrap().value(), "1", "the server lags behind");
+    let changed = running(async move { value.changed(&before).await }).await;
+    assert!(!changed.is_finished(), "{:?}", changed.await);
+    server.heal(1);
+    settle().await;
+    assert!(!changed.is_finished(), "{:?}", changed.await);
+    written.set(&b"3"[..]).await.unwrap();
+    assert_eq!(changed.await.unwrap().unwrap().value(), "3");
+}
+
+/// The server removes the parents again and again, as empty containers.
+#[tokio::test(start_paused = true)]
+async fn parents_are_created_again_a_limited_number_of_times() {
+    for (times, is_acquired) in [(PARENT_ATTEMPTS_MAX, true), (PARENT_ATTEMPTS_MAX + 1, false)] {
+        let (server, [client]) = started().await;
+        let times = u64::try_from(times).unwrap();
+        let missing = server.on(Op::Create2).times(times).answer(ErrorCode::NO_NODE);
+        assert_eq!(mutex(&client).acquire().await.is_ok(), is_acquired);
+        assert_eq!(missing.count(), times);
+    }
+}
+
+/// A request that waits for a connection is cancelled with its acquisition. In an outage a service
+/// may cancel acquisitions very often.
+#[tokio::test(start_paused = true)]
+async fn acquisitions_cancelled_in_an_outage_send_nothing() {
+    let (server, client, record) = started_recorded().await;
+    mutex(&client).acquire().await.unwrap().release().await.unwrap();
+    cut_off(&server, &client).await;
+    for _ in 0..100 {
+        tokio::time::timeout(T / 1_000, mutex(&client).acquire()).await.unwrap_err();
+    }
+    record.take();
+    reconnect(&server).await;
+    assert!(client.is_connected());
+    assert_eq!(without_lease(record.take().concat()), [0; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn participants_are_listed_after_a_lost_connection() {
+    for op in [Op::GetChildren2, Op::GetData] {
+        let (server, [one, other]) = started().await;
+        let guard = mutex(&one).acquire().await.unwrap();
+        server.on(op).drop_before_applying();
+        let seen = mutex(&other).participants().await.unwrap();
+        assert_eq!(seen.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), [guard.node()]);
+    }
+}
+
+/// The future of a waiter that queues again is dropped before the create is answered. The next
+/// attempt creates another node. Both its create and the clean-up of the dropped attempt lose their
+/// replies, and the clean-up runs again.
+#[tokio::test(start_paused = true)]
+async fn repeated_cleanup_keeps_the_node_of_the_next_attempt() {
+    let (server, [one, other]) = started().await;
+    let mut waiting = mutex(&one).enqueue().await.unwrap();
+    other.delete(waiting.node().unwrap(), None).await.unwrap();
+    settle().await;
+    let delay = Duration::from_millis(20);
+    let late = server.on(Op::Create2).session(one.session_id()).delay(delay);
+    let dropped = tokio::time::timeout(delay / 2, waiting.refresh()).await;
+    assert!(dropped.is_err() && late.count() == 1, "in the middle of a create");
+    settle().await;
+    // The clean-up starts with a sync. Without its reply, the client accepts none of the next ones.
+    let lost = server.on(Op::Sync).session(one.session_id()).never_answer();
+    let guard = waiting.acquire().await.unwrap();
+    assert_eq!(lost.count(), 1);
+    // reason: virtual time, in which the clean-up runs
+    tokio::time::sleep(T / 4).await;
+    guard.check().await.unwrap();
+    assert!(guard.node().ends_with("-0000000002"), "{}", guard.node());
+    assert_eq!(children(&server, PATH).len(), 1);
+}
+
+/// `TestLockInternals.testAttemptLockFailedException` (CURATOR-41): an acquisition that fails after
+/// its node was created deletes the node, and returns the cause. The next contender acquires the
+/// lock.
+#[tokio::test(start_paused = true)]
+async fn failed_acquisition_returns_its_error_and_leaves_no_node() {
+    let (server, [one, other]) = started().await;
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    // The list that would show the acquisition fails, and so does the first delete of the node.
+    let list = server.on(Op::GetChildren2).always().answer(ErrorCode::NO_AUTH);
+    let delete = server.on(Op::Delete).times(1).drop_before_applying();
+    let LockError::Client(failed) = lock.acquire().await.unwrap_err() else {
+        panic!("the server declines the list")
+    };
+    assert_eq!(failed.code(), Some(ErrorCode::NO_AUTH), "{failed}");
+    list.cancel();
+    let next = Mutex::new(&other, "/lock").unwrap();
+    let guard = next.acquire_timeout(3 * T).await.unwrap().expect("nobody is in the way");
+    assert_eq!(delete.count(), 1);
+    assert_eq!(children(&server, "/lock").len(), 1);
+    guard.release().await.unwrap();
 }

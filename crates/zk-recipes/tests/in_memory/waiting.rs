@@ -116,12 +116,13 @@ async fn place_is_updated_as_contenders_ahead_leave() {
     assert!(guard.is_held());
 }
 
-/// With two contenders ahead, the departure of either is seen, of the holder or of the other waiter.
+/// With two contenders ahead, the departure of either is seen. A revocation request changes the node of the
+/// holder, which stays.
 #[tokio::test(start_paused = true)]
 async fn place_is_exact_from_two_ahead_on() {
     let (server, [other]) = started().await;
     let (one, record) = recorded_client(&server, 2).await;
-    for holder_goes_first in [true, false] {
+    for event in ["holder leaves", "other waiter leaves", "holder changes"] {
         let held = mutex(&other).acquire().await.unwrap();
         let next = queue_many(&mutex(&other), 1).await.remove(0);
         let mut waiting = mutex(&one).enqueue().await.unwrap();
@@ -130,79 +131,26 @@ async fn place_is_exact_from_two_ahead_on() {
             running(async move { waiting.position_changed().await.map(|place| (place, waiting)) })
                 .await;
         record.take();
-        let left = match holder_goes_first {
-            true => {
-                held.release().await.unwrap();
-                next.await.unwrap()
+        if event == "holder changes" {
+            other.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
+            for _ in 0..100 {
+                tokio::task::yield_now().await; // the clock stands still, also if requests never end
             }
-            false => {
-                next.abort();
-                held
-            }
+            assert_eq!(record.take().concat().len(), 2, "a list for the place, and a watch");
+            assert!(!moved.is_finished());
+        }
+        let left = if event == "other waiter leaves" {
+            next.abort();
+            held
+        } else {
+            held.release().await.unwrap();
+            next.await.unwrap()
         };
         let (place, mut waiting) = moved.await.unwrap().unwrap();
-        assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(left.node())));
+        assert_eq!((place.ahead, place.holder.as_deref()), (1, Some(left.node())), "{event}");
         left.release().await.unwrap();
         assert_eq!(waiting.position_changed().await.unwrap().ahead, 0);
-        let guard = waiting.acquire().await.unwrap();
-        guard.release().await.unwrap();
-    }
-}
-
-/// A revocation request changes the node of the holder, which stays.
-#[tokio::test(start_paused = true)]
-async fn place_stays_when_a_contender_ahead_changes() {
-    let (server, [other]) = started().await;
-    let (one, record) = recorded_client(&server, 2).await;
-    let held = mutex(&other).acquire().await.unwrap();
-    let between = queue_many(&mutex(&other), 1).await.remove(0);
-    let mut waiting = mutex(&one).enqueue().await.unwrap();
-    let moved =
-        running(async move { waiting.position_changed().await.map(|place| place.ahead) }).await;
-    record.take();
-    other.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
-    for _ in 0..100 {
-        tokio::task::yield_now().await; // the clock stands still, also if requests never end
-    }
-    assert_eq!(record.take().concat().len(), 2, "a list for the place, and a watch");
-    assert!(!moved.is_finished(), "two are ahead");
-    held.release().await.unwrap();
-    assert_eq!(moved.await.unwrap(), Ok(1));
-    drop(between.await.unwrap());
-}
-
-/// A caller can drop and repeat the wait without losing its place.
-///
-/// It does not acquire the lock by mistake, even if the watch fires for another reason than the
-/// deletion.
-#[tokio::test(start_paused = true)]
-async fn position_changed_dropped_repeatedly_keeps_position() {
-    let (server, [one, other]) = started().await;
-    for polls in 1..6 {
-        let held = mutex(&other).acquire().await.unwrap();
-        let mut waiting = mutex(&one).enqueue().await.unwrap();
-        for round in 0..6u8 {
-            {
-                let mut moved = std::pin::pin!(waiting.position_changed());
-                for poll in 0..polls {
-                    if round == 2 && poll == 1 {
-                        other.set_data(held.node(), [round], None).await.unwrap();
-                    }
-                    assert!(moved.as_mut().now_or_never().is_none(), "{polls} {round}");
-                    tokio::task::yield_now().await;
-                }
-            }
-            settle().await;
-            other.set_data(held.node(), [round], None).await.unwrap();
-            settle().await;
-            assert_eq!(waiting.position().ahead, 1);
-        }
-        assert!(held.is_held());
-        let acquired = running(waiting.acquire()).await;
-        assert!(!acquired.is_finished());
-        held.release().await.unwrap();
-        acquired.await.unwrap().unwrap().release().await.unwrap();
-        assert_eq!(children(&server, PATH), [""; 0]);
+        waiting.acquire().await.unwrap().release().await.unwrap();
     }
 }
 
@@ -266,19 +214,15 @@ async fn reader_counts_writers_ahead_and_writer_counts_all() {
         (holder.as_deref(), last_writer.position().holder),
         (Some(first.node()), holder.clone())
     );
-
-    first.release().await.unwrap();
-    second.acquire().await.unwrap().release().await.unwrap();
+    drop((first, second));
     let writing = writer.await.unwrap();
     let place = last_reader.refresh().await.unwrap();
     assert_eq!((place.ahead, place.holder.as_deref()), (2, Some(writing.node())));
     let reading = writing.downgrade().await.unwrap();
     assert_eq!(last_reader.refresh().await.unwrap().ahead, 1, "one writer less");
     drop((reading, reader.await.unwrap()));
-    let writing = last_writer.acquire().await.unwrap();
-    drop(writing);
+    drop(last_writer.acquire().await.unwrap());
     assert_eq!(last_reader.position_changed().await.unwrap().ahead, 0);
-    drop(last_reader.acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! A connection that counts its traffic, and futures that count their polls.
 
-use std::future::{Future, ready};
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,15 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use zk_recipes::session::{Connector, Host};
 use zk_testing::{MemoryStream, TestServer};
 
-/// Connector to the only server. Allocations of the server are not counted.
-#[derive(Clone)]
-pub(crate) struct Counted {
-    server: TestServer,
-    traffic: Traffic,
-}
+use crate::tapped::{Tap, Tapped};
 
 /// Traffic since the last call of [`Traffic::take`].
 #[derive(Clone, Default)]
@@ -43,68 +37,49 @@ impl Traffic {
     }
 }
 
-impl Counted {
-    pub(crate) fn new(server: &TestServer, traffic: &Traffic) -> Self {
-        Self { server: server.clone(), traffic: traffic.clone() }
+/// Returns a connector to the only server.
+pub(crate) fn counted(server: &TestServer, traffic: &Traffic) -> Tapped<Counting> {
+    Tapped { server: server.clone(), tap: Counting(traffic.clone(), false) }
+}
+
+/// The tap, and whether the connection has sent its connect request. Allocations of the server are not
+/// counted.
+#[derive(Clone)]
+pub(crate) struct Counting(Traffic, bool);
+
+impl Tap for Counting {
+    fn stream(&self, server: &TestServer) -> io::Result<MemoryStream> {
+        uncounted(|| server.stream(0))
     }
-}
 
-impl Connector for Counted {
-    type Stream = CountedStream;
-
-    fn connect(
-        &self,
-        _: &Host,
-    ) -> impl Future<Output = io::Result<CountedStream>> + Send + 'static {
-        let traffic = self.traffic.clone();
-        let stream = uncounted(|| self.server.stream(0));
-        ready(stream.map(|stream| CountedStream { stream, traffic, greeted: false }))
-    }
-}
-
-pub(crate) struct CountedStream {
-    stream: MemoryStream,
-    traffic: Traffic,
-    greeted: bool,
-}
-
-impl AsyncRead for CountedStream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        stream: &mut MemoryStream,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let read = uncounted(|| Pin::new(&mut self.stream).poll_read(cx, buf));
-        self.traffic.add(|sums| sums.bytes_in += buf.filled().len() - before);
+        let read = uncounted(|| Pin::new(stream).poll_read(cx, buf));
+        self.0.add(|sums| sums.bytes_in += buf.filled().len() - before);
         read
     }
-}
 
-impl AsyncWrite for CountedStream {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        stream: &mut MemoryStream,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = uncounted(|| Pin::new(&mut self.stream).poll_write(cx, bytes));
+        let written = uncounted(|| Pin::new(stream).poll_write(cx, bytes));
         assert!(matches!(written, Poll::Ready(Ok(len)) if len == bytes.len()), "it takes it all");
         // The connect request has no opcode.
-        if std::mem::replace(&mut self.greeted, true) {
-            self.traffic.add(|sums| {
+        if std::mem::replace(&mut self.1, true) {
+            self.0.add(|sums| {
                 sums.bytes_out += bytes.len();
                 count(bytes, sums);
             });
         }
         written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -11,6 +11,8 @@
 )]
 
 mod counted;
+#[path = "../in_memory/tapped.rs"]
+mod tapped;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use zk_recipes::session::{Client, Config};
 use zk_recipes::{Guard, Mutex, RwLock, Semaphore, SemaphoreGuard, WriteGuard};
 use zk_testing::TestServer;
 
-use counted::{Counted, Polls, Traffic};
+use counted::{Polls, Traffic, counted};
 
 /// Number of waiters in the long queue. The lists that they request make the work grow with its square;
 /// `ZK_WAITERS` sets another number.
@@ -159,10 +161,9 @@ impl World {
         let (locks, holder) = runtime.block_on(async {
             let server = TestServer::in_memory();
             let config = |seed| Config::new("server:1").unwrap().seed(seed);
-            let (client, driver) =
-                config(1).connector(Counted::new(&server, &traffic)).into_parts();
+            let (client, driver) = config(1).connector(counted(&server, &traffic)).into_parts();
             tokio::spawn(driver_polls.counted(driver));
-            let uncounted = Counted::new(&server, &Traffic::default());
+            let uncounted = counted(&server, &Traffic::default());
             let holder = config(2).connector(uncounted).connect().await.unwrap();
             (Handles::new(&client), Handles::new(&holder))
         });

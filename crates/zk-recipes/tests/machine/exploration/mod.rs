@@ -64,7 +64,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use client::{Kind, Setting};
 use faults::Fault;
-use world::{Budget, Case, Move, NONE, World};
+use world::{Case, Move, Trouble, World};
 
 use crate::deadline::now;
 
@@ -190,34 +190,30 @@ impl fmt::Display for Counterexample {
     }
 }
 
-/// Events that no step of the contenders needs.
-const EVENTS: [(&str, Budget); 11] = [
-    ("none", NONE),
-    ("cut", Budget { cuts: 1, ..NONE }),
-    ("cancel", Budget { cancels: 1, ..NONE }),
-    ("dropped future", Budget { drops: 1, ..NONE }),
-    ("delete", Budget { deletes: 1, ..NONE }),
-    ("delete, create again", Budget { deletes: 1, recreates: 1, ..NONE }),
-    ("delete of two", Budget { double_deletes: 1, ..NONE }),
-    ("change", Budget { changes: 1, ..NONE }),
-    ("expiry", Budget { lease_ends: 1, expiries: 1, ..NONE }),
-    ("removal of the parent", Budget { reaps: 1, ..NONE }),
-    ("long wait", Budget { long_waits: 1, ..NONE }),
+/// The events of a world, each once.
+const EVENTS: [&[Trouble]; 11] = [
+    &[],
+    &[Trouble::Cut],
+    &[Trouble::Cancel],
+    &[Trouble::DroppedFuture],
+    &[Trouble::Delete],
+    &[Trouble::Delete, Trouble::CreateAgain],
+    &[Trouble::DeleteOfTwo],
+    &[Trouble::Change],
+    &[Trouble::LeaseEnd, Trouble::Expiry],
+    &[Trouble::RemovalOfParent],
+    &[Trouble::LongWait],
 ];
 
 /// Explores worlds, and prints what was explored.
-fn explore_all(cases: impl IntoIterator<Item = (String, Case)>) {
+fn explore_all(cases: impl IntoIterator<Item = Case>) {
     let (begun, mut states, mut grants) = (now(), 0, 0);
-    for (name, case) in cases {
-        match explore(&case, None) {
-            Ok(explored) => {
-                // Otherwise the test tries nothing.
-                assert!(explored.grants > 0 && explored.ends > 0, "{name}: {explored:?}");
-                println!("{name}: {explored:?} of {case:?}");
-                (states, grants) = (states + explored.states, grants + explored.grants);
-            }
-            Err(found) => panic!("{name}, {case:?}: {found}"),
-        }
+    for case in cases {
+        let explored = explore(&case, None).unwrap_or_else(|found| panic!("{case:?}: {found}"));
+        // Otherwise the test tries nothing.
+        assert!(explored.grants > 0 && explored.ends > 0, "{explored:?}");
+        println!("{explored:?} of {case:?}");
+        (states, grants) = (states + explored.states, grants + explored.grants);
     }
     println!("{states} states, {grants} grants, in {:?}", now() - begun);
 }
@@ -228,18 +224,15 @@ fn is_larger() -> bool {
 }
 
 /// Returns the worlds with each single event.
-fn with_one_event(case: Case) -> impl Iterator<Item = (String, Case)> {
-    EVENTS.into_iter().map(move |(name, budget)| (name.to_owned(), Case { budget, ..case }))
+fn with_one_event(case: Case) -> impl Iterator<Item = Case> {
+    EVENTS.into_iter().map(move |events| Case { events: [events, &[]], ..case })
 }
 
 /// Returns the worlds with each pair of events.
-fn with_two_events(case: Case) -> impl Iterator<Item = (String, Case)> {
+fn with_two_events(case: Case) -> impl Iterator<Item = Case> {
     let pairs = (1..EVENTS.len())
-        .flat_map(|first| (first..EVENTS.len()).map(move |second| (first, second)));
-    pairs.map(move |(first, second)| {
-        let ((first, budget), (second, other)) = (EVENTS[first], EVENTS[second]);
-        (format!("{first}, {second}"), Case { budget: budget.plus(other), ..case })
-    })
+        .flat_map(|first| (first..EVENTS.len()).map(move |second| [EVENTS[first], EVENTS[second]]));
+    pairs.map(move |events| Case { events, ..case })
 }
 
 const TWO: Case = Case {
@@ -249,7 +242,7 @@ const TWO: Case = Case {
     has_common_ids: false,
     lags: false,
     is_reduced: false,
-    budget: NONE,
+    events: [&[], &[]],
 };
 
 const TWO_COMMON: Case = Case { has_common_ids: true, ..TWO };
@@ -327,66 +320,65 @@ fn three_mixed_contenders_in_every_order_of_events() {
 }
 
 /// Leaves out the worlds with the most states, except in a larger exploration.
-fn is_quick((_, case): &(String, Case)) -> bool {
-    let budget = &case.budget;
-    let is_slow = budget.recreates > 0
-        || (budget.double_deletes > 0 && case.kinds[0] == Kind::Writer)
-        || (budget.reaps > 0 && case.has_common_ids && case.kinds.len() > 2);
+fn is_quick(case: &Case) -> bool {
+    let is_slow = case.has(Trouble::CreateAgain)
+        || (case.has(Trouble::DeleteOfTwo) && case.kinds[0] == Kind::Writer)
+        || (case.has(Trouble::RemovalOfParent) && case.has_common_ids && case.kinds.len() > 2);
     is_larger() || !is_slow
 }
 
 /// A wrong rule, with a world in which the exploration finds it.
 fn planted_faults() -> [(Fault, Case); 34] {
-    let two = |budget| Case { budget, ..TWO };
-    let three = |budget| Case { budget, ..THREE };
-    let old = |budget| Case { has_zxids: false, ..three(budget) };
-    let (cut, cancel, drop) =
-        (Budget { cuts: 1, ..NONE }, Budget { cancels: 1, ..NONE }, Budget { drops: 1, ..NONE });
-    let (delete, change) = (Budget { deletes: 1, ..NONE }, Budget { changes: 1, ..NONE });
-    let recreate = Budget { recreates: 1, ..delete };
-    let both = Budget { double_deletes: 1, ..NONE };
-    let restart = two(cancel.plus(Budget { lease_ends: 1, ..delete }));
+    use Trouble::{
+        Cancel, Change, CreateAgain, Cut, Delete, DeleteOfTwo, DroppedFuture, LeaseEnd,
+        RemovalOfParent,
+    };
+    type Events = &'static [Trouble];
+    let two = |events: Events| Case { events: [events, &[]], ..TWO };
+    let three = |events: Events| Case { events: [events, &[]], ..THREE };
+    let old = |events| Case { has_zxids: false, ..three(events) };
+    let common = |events: Events| Case { events: [events, &[]], ..TWO_COMMON };
+    let alone = |events| Case { acquisitions: (2, 0), ..common(events) };
+    let restart = two(&[Cancel, LeaseEnd, Delete]);
     let writers = &[Kind::Writer, Kind::Writer, Kind::Writer];
     let writer_and_reader = Case { kinds: &[Kind::Writer, Kind::Reader], ..TWO };
     let two_readers = &[Kind::Writer, Kind::Reader, Kind::Reader, Kind::Writer];
-    let (common, reap) = (|budget| Case { budget, ..TWO_COMMON }, Budget { reaps: 1, ..NONE });
-    let alone = |budget| Case { acquisitions: (2, 0), ..common(budget) };
-    let four = Case { kinds: &[Kind::Mutex; 4], ..three(both) };
+    let four = Case { kinds: &[Kind::Mutex; 4], ..three(&[DeleteOfTwo]) };
     [
-        (Fault::ChangeOfSecondIsExit, old(change.plus(cancel))),
-        (Fault::NearestOfSeveralIsLast, Case { kinds: writers, ..three(cancel) }),
-        (Fault::DeletionIsRelease, three(cancel)),
-        (Fault::ChangeIsRelease, old(change)),
-        (Fault::MarkOfAnyTransaction, three(change.plus(cancel))),
-        (Fault::OwnWatchNotRead, two(both)),
-        (Fault::DisconnectIgnored, two(cut.plus(both))),
-        (Fault::AbsentIsFirst, two(delete)),
-        (Fault::ListBeforeCreate, two(NONE)),
-        (Fault::LastDeletionIgnored, two(NONE)),
-        (Fault::RemainingOneNotWatched, two(NONE)),
-        (Fault::NextDoesNotClaim, two(NONE)),
+        (Fault::ChangeOfSecondIsExit, old(&[Change, Cancel])),
+        (Fault::NearestOfSeveralIsLast, Case { kinds: writers, ..three(&[Cancel]) }),
+        (Fault::DeletionIsRelease, three(&[Cancel])),
+        (Fault::ChangeIsRelease, old(&[Change])),
+        (Fault::MarkOfAnyTransaction, three(&[Change, Cancel])),
+        (Fault::OwnWatchNotRead, two(&[DeleteOfTwo])),
+        (Fault::DisconnectIgnored, two(&[Cut, DeleteOfTwo])),
+        (Fault::AbsentIsFirst, two(&[Delete])),
+        (Fault::ListBeforeCreate, two(&[])),
+        (Fault::LastDeletionIgnored, two(&[])),
+        (Fault::RemainingOneNotWatched, two(&[])),
+        (Fault::NextDoesNotClaim, two(&[])),
         (Fault::RestartKeepsMark, Case { acquisitions: (2, 1), is_reduced: true, ..restart }),
-        (Fault::RestartKeepsName, two(drop.plus(cut))),
-        (Fault::CancelMarks, two(cancel)),
-        (Fault::CancelLeavesNode, two(cancel)),
-        (Fault::CancelForgetsCreate, two(cancel)),
-        (Fault::CreateRepeatedBlindly, two(cut)),
-        (Fault::WatchesFromNowOn, two(recreate)),
-        (Fault::AnyNodeOfNameIsOwn, two(recreate.plus(cut))),
-        (Fault::FirstListIsOwn, two(recreate)),
-        (Fault::SortedById, two(NONE)),
+        (Fault::RestartKeepsName, two(&[DroppedFuture, Cut])),
+        (Fault::CancelMarks, two(&[Cancel])),
+        (Fault::CancelLeavesNode, two(&[Cancel])),
+        (Fault::CancelForgetsCreate, two(&[Cancel])),
+        (Fault::CreateRepeatedBlindly, two(&[Cut])),
+        (Fault::WatchesFromNowOn, two(&[Delete, CreateAgain])),
+        (Fault::AnyNodeOfNameIsOwn, two(&[Delete, CreateAgain, Cut])),
+        (Fault::FirstListIsOwn, two(&[Delete, CreateAgain])),
+        (Fault::SortedById, two(&[])),
         (Fault::ReaderIgnoresWriters, writer_and_reader),
         (Fault::WriterIgnoresReaders, writer_and_reader),
-        (Fault::ReaderMarks, Case { kinds: two_readers, ..three(NONE) }),
+        (Fault::ReaderMarks, Case { kinds: two_readers, ..three(&[]) }),
         (Fault::TwoNearestAreAll, four),
-        (Fault::ConstantId, common(reap.plus(cut))),
-        (Fault::StaleNameIsUsed, common(reap)),
-        (Fault::OnlyChildIsAlone, common(delete)),
-        (Fault::LastChangeIsAlone, common(NONE)),
-        (Fault::FoundIsForgotten, alone(cancel.plus(cut))),
-        (Fault::StaleNameIsLeft, alone(cut.plus(reap))),
-        (Fault::DeletionIsRelease, Case { has_common_ids: true, ..three(cancel) }),
-        (Fault::MarkAcrossDisconnect, three(change.plus(cancel).plus(cut))),
+        (Fault::ConstantId, common(&[RemovalOfParent, Cut])),
+        (Fault::StaleNameIsUsed, common(&[RemovalOfParent])),
+        (Fault::OnlyChildIsAlone, common(&[Delete])),
+        (Fault::LastChangeIsAlone, common(&[])),
+        (Fault::FoundIsForgotten, alone(&[Cancel, Cut])),
+        (Fault::StaleNameIsLeft, alone(&[Cut, RemovalOfParent])),
+        (Fault::DeletionIsRelease, Case { has_common_ids: true, ..three(&[Cancel]) }),
+        (Fault::MarkAcrossDisconnect, three(&[Change, Cancel, Cut])),
     ]
 }
 

@@ -4,21 +4,31 @@ use super::client::{Client, Kind, Phase, Setting};
 use super::faults::Fault;
 use super::server::{Name, Node, OPERATOR, Reply, Request, Tree, Write};
 
-/// How often each event may happen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Budget {
-    pub(super) cuts: u8,
-    pub(super) cancels: u8,
-    pub(super) drops: u8,
-    pub(super) deletes: u8,
-    /// Deletions of two nodes in one transaction.
-    pub(super) double_deletes: u8,
-    pub(super) recreates: u8,
-    pub(super) changes: u8,
-    pub(super) lease_ends: u8,
-    pub(super) expiries: u8,
-    pub(super) reaps: u8,
-    pub(super) long_waits: u8,
+/// An event that no step of the contenders needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    Cut,
+    Cancel,
+    DroppedFuture,
+    Delete,
+    /// A deletion of two nodes in one transaction.
+    DeleteOfTwo,
+    CreateAgain,
+    Change,
+    LeaseEnd,
+    Expiry,
+    RemovalOfParent,
+    LongWait,
+}
+
+/// How often each event may still happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Budget([u8; 11]);
+
+impl Budget {
+    fn allows(&self, event: Trouble) -> bool {
+        self.0[event as usize] > 0
+    }
 }
 
 /// A world to explore.
@@ -35,7 +45,14 @@ pub(super) struct Case {
     /// Clients handle what has arrived before the servers take another request, and clients of one
     /// kind queue in their order. These steps are independent, except when a connection is cut.
     pub(super) is_reduced: bool,
-    pub(super) budget: Budget,
+    /// Each may happen as often as it is listed here.
+    pub(super) events: [&'static [Trouble]; 2],
+}
+
+impl Case {
+    pub(super) fn has(&self, event: Trouble) -> bool {
+        self.events.concat().contains(&event)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +79,26 @@ pub(super) enum Move {
     ServerRemovesParent,
 }
 
+impl Move {
+    /// Returns the event, if it is one that no step of the contenders needs.
+    fn trouble(self) -> Option<Trouble> {
+        Some(match self {
+            Self::Cut(_) => Trouble::Cut,
+            Self::Cancel(_) => Trouble::Cancel,
+            Self::DropFuture(_) => Trouble::DroppedFuture,
+            Self::WaitLong(_) => Trouble::LongWait,
+            Self::LeaseEnds(_) => Trouble::LeaseEnd,
+            Self::Expire(_) => Trouble::Expiry,
+            Self::OperatorDeletes(_) => Trouble::Delete,
+            Self::OperatorDeletesBoth(..) => Trouble::DeleteOfTwo,
+            Self::OperatorCreatesAgain(_) => Trouble::CreateAgain,
+            Self::OperatorChanges(_) => Trouble::Change,
+            Self::ServerRemovesParent => Trouble::RemovalOfParent,
+            _ => return None,
+        })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     leader: Tree,
@@ -74,7 +111,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(case: &Case) -> Self {
         // The names have the czxid of a parent that the clients know.
-        let has_parent = case.budget.reaps == 0 || case.has_common_ids;
+        let has_parent = !case.has(Trouble::RemovalOfParent) || case.has_common_ids;
         let leader = Tree { has_parent, ..Tree::default() };
         let last = case.kinds.len() - 1;
         let clients = case.kinds.iter().enumerate().map(|(index, kind)| {
@@ -82,7 +119,9 @@ impl World {
             let follower = (case.lags && index == last).then(|| leader.clone());
             Client::new(u8::try_from(index).unwrap(), *kind, acquisitions, follower)
         });
-        Self { clients: clients.collect(), leader, budget: case.budget, deleted: Vec::new() }
+        let mut budget = Budget([0; 11]);
+        case.events.concat().iter().for_each(|event| budget.0[*event as usize] += 1);
+        Self { clients: clients.collect(), leader, budget, deleted: Vec::new() }
     }
 
     /// Returns the steps that need no fault.
@@ -101,24 +140,21 @@ impl World {
             !case.is_reduced || before.is_none_or(|before| self.clients[before].has_begun())
         };
         for (index, client) in self.clients.iter().enumerate() {
-            let mut add = |is_possible: bool, step: Move| {
-                if is_possible {
-                    moves.push(step);
-                }
-            };
             let connection = &client.connection;
-            add(
-                client.phase == Phase::Idle && client.left > 0 && is_next(index),
-                Move::Start(index),
-            );
-            add(connection.can_serve(), Move::Serve(index));
-            add(connection.can_apply(), Move::ServerCatchesUp(index));
-            add(connection.is_up && !connection.to_client.is_empty(), Move::Receive(index));
-            add(client.can_run(), Move::Run(index));
-            add(client.phase == Phase::Holding, Move::Release(index));
-            add(!connection.is_up && client.phase != Phase::Expired, Move::Reconnect(index));
-            add(client.is_dropped(), Move::Resume(index));
-            add(client.can_find_lost(), Move::FindLost(index));
+            let has_message = connection.is_up && !connection.to_client.is_empty();
+            let may_start = client.phase == Phase::Idle && client.left > 0 && is_next(index);
+            let is_down = !connection.is_up && client.phase != Phase::Expired;
+            moves.extend(possible([
+                (may_start, Move::Start(index)),
+                (connection.can_serve(), Move::Serve(index)),
+                (connection.can_apply(), Move::ServerCatchesUp(index)),
+                (has_message, Move::Receive(index)),
+                (client.can_run(), Move::Run(index)),
+                (client.phase == Phase::Holding, Move::Release(index)),
+                (is_down, Move::Reconnect(index)),
+                (client.is_dropped(), Move::Resume(index)),
+                (client.can_find_lost(), Move::FindLost(index)),
+            ]));
         }
         if moves.is_empty() {
             // In the end an operator removes what an operator has created.
@@ -130,44 +166,37 @@ impl World {
 
     /// Returns the faults that may happen.
     pub(super) fn faults(&self) -> Vec<Move> {
-        let (budget, mut moves) = (&self.budget, Vec::new());
+        let mut moves = Vec::new();
         for (index, client) in self.clients.iter().enumerate() {
-            let mut add = |budget: u8, is_possible: bool, step: Move| {
-                if budget > 0 && is_possible {
-                    moves.push(step);
-                }
-            };
-            let is_acquiring = client.phase == Phase::Acquiring;
             let is_alive = !client.has_ended() && client.phase != Phase::Expired;
-            add(budget.cuts, client.is_connected() && !client.has_ended(), Move::Cut(index));
-            add(budget.cancels, is_acquiring, Move::Cancel(index));
-            add(budget.drops, client.can_drop(), Move::DropFuture(index));
-            add(budget.long_waits, client.waits_for_event(), Move::WaitLong(index));
-            add(budget.lease_ends, is_alive && client.has_lease, Move::LeaseEnds(index));
-            add(budget.expiries, is_alive && !client.has_lease, Move::Expire(index));
+            moves.extend(possible([
+                (client.is_connected() && !client.has_ended(), Move::Cut(index)),
+                (client.phase == Phase::Acquiring, Move::Cancel(index)),
+                (client.can_drop(), Move::DropFuture(index)),
+                (client.waits_for_event(), Move::WaitLong(index)),
+                (is_alive && client.has_lease, Move::LeaseEnds(index)),
+                (is_alive && !client.has_lease, Move::Expire(index)),
+            ]));
         }
         let nodes = &self.leader.nodes;
-        if budget.deletes > 0 {
-            moves.extend(nodes.iter().map(|node| Move::OperatorDeletes(node.name)));
-        }
-        if budget.double_deletes > 0 {
-            let both = |pair: &[Node]| Move::OperatorDeletesBoth(pair[0].name, pair[1].name);
-            moves.extend(nodes.windows(2).map(both));
-        }
-        if budget.changes > 0 {
-            moves.extend(nodes.iter().map(|node| Move::OperatorChanges(node.name)));
-        }
-        if budget.recreates > 0 && self.leader.has_parent {
+        moves.extend(nodes.iter().map(|node| Move::OperatorDeletes(node.name)));
+        let both = |pair: &[Node]| Move::OperatorDeletesBoth(pair[0].name, pair[1].name);
+        moves.extend(nodes.windows(2).map(both));
+        moves.extend(nodes.iter().map(|node| Move::OperatorChanges(node.name)));
+        if self.leader.has_parent {
             moves.extend(self.deleted.iter().copied().map(Move::OperatorCreatesAgain));
+            moves.extend(nodes.is_empty().then_some(Move::ServerRemovesParent));
         }
-        if budget.reaps > 0 && self.leader.has_parent && nodes.is_empty() {
-            moves.push(Move::ServerRemovesParent);
-        }
+        moves.retain(|step| step.trouble().is_some_and(|event| self.budget.allows(event)));
         moves
     }
 
     pub(super) fn take(&mut self, step: Move, setting: &Setting) -> Result<(), String> {
-        let budget = &mut self.budget;
+        if let Some(event) = step.trouble() {
+            // In the end, an operator deletes without a budget.
+            let left = &mut self.budget.0[event as usize];
+            *left = left.saturating_sub(1);
+        }
         match step {
             Move::Start(index) => self.clients[index].start(setting)?,
             Move::Serve(index) => self.serve(index, setting)?,
@@ -178,50 +207,21 @@ impl World {
             Move::Reconnect(index) => self.clients[index].reconnect(),
             Move::Resume(index) => self.clients[index].resume(setting)?,
             Move::FindLost(index) => self.clients[index].find_lost(),
-            Move::Cut(index) => {
-                budget.cuts -= 1;
-                self.clients[index].cut(setting);
-            }
-            Move::Cancel(index) => {
-                budget.cancels -= 1;
-                self.clients[index].cancel(setting);
-            }
-            Move::DropFuture(index) => {
-                budget.drops -= 1;
-                self.clients[index].drop_future();
-            }
-            Move::WaitLong(index) => {
-                budget.long_waits -= 1;
-                self.clients[index].wait_long(setting)?;
-            }
-            Move::LeaseEnds(index) => {
-                budget.lease_ends -= 1;
-                self.clients[index].has_lease = false;
-            }
-            Move::Expire(index) => {
-                budget.expiries -= 1;
-                self.expire(index, setting);
-            }
-            Move::OperatorDeletes(name) => {
-                budget.deletes = budget.deletes.saturating_sub(1);
-                self.delete(vec![name], setting);
-            }
-            Move::OperatorDeletesBoth(first, second) => {
-                budget.double_deletes -= 1;
-                self.delete(vec![first, second], setting);
-            }
+            Move::Cut(index) => self.clients[index].cut(setting),
+            Move::Cancel(index) => self.clients[index].cancel(setting),
+            Move::DropFuture(index) => self.clients[index].drop_future(),
+            Move::WaitLong(index) => self.clients[index].wait_long(setting)?,
+            Move::LeaseEnds(index) => self.clients[index].has_lease = false,
+            Move::Expire(index) => self.expire(index, setting),
+            Move::OperatorDeletes(name) => self.delete(vec![name], setting),
+            Move::OperatorDeletesBoth(first, second) => self.delete(vec![first, second], setting),
             Move::OperatorCreatesAgain(name) => {
-                budget.recreates -= 1;
                 self.deleted.retain(|deleted| *deleted != name);
                 let node = Node::new(name, self.leader.zxid + 1, OPERATOR, 0);
                 self.commit(&Write::Create(node), None, setting);
             }
-            Move::OperatorChanges(name) => {
-                budget.changes -= 1;
-                self.commit(&Write::SetData(name), None, setting);
-            }
+            Move::OperatorChanges(name) => self.commit(&Write::SetData(name), None, setting),
             Move::ServerRemovesParent => {
-                budget.reaps -= 1;
                 self.deleted.clear();
                 self.commit(&Write::Reap, None, setting);
             }
@@ -232,7 +232,7 @@ impl World {
     fn delete(&mut self, names: Vec<Name>, setting: &Setting) {
         let is_recreated =
             |name: &Name| self.leader.node(*name).is_some_and(|it| it.owner == OPERATOR);
-        if self.budget.recreates > 0 {
+        if self.budget.allows(Trouble::CreateAgain) {
             let deleted = names.iter().copied().filter(|name| !is_recreated(name));
             self.deleted.extend(deleted);
         }
@@ -386,34 +386,7 @@ impl World {
     }
 }
 
-pub(super) const NONE: Budget = Budget {
-    cuts: 0,
-    cancels: 0,
-    drops: 0,
-    deletes: 0,
-    double_deletes: 0,
-    recreates: 0,
-    changes: 0,
-    lease_ends: 0,
-    expiries: 0,
-    reaps: 0,
-    long_waits: 0,
-};
-
-impl Budget {
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            cuts: self.cuts + other.cuts,
-            cancels: self.cancels + other.cancels,
-            drops: self.drops + other.drops,
-            deletes: self.deletes + other.deletes,
-            double_deletes: self.double_deletes + other.double_deletes,
-            recreates: self.recreates + other.recreates,
-            changes: self.changes + other.changes,
-            lease_ends: self.lease_ends + other.lease_ends,
-            expiries: self.expiries + other.expiries,
-            reaps: self.reaps + other.reaps,
-            long_waits: self.long_waits + other.long_waits,
-        }
-    }
+/// Returns the steps that are possible.
+fn possible<const N: usize>(steps: [(bool, Move); N]) -> impl Iterator<Item = Move> {
+    steps.into_iter().filter(|(is_possible, _)| *is_possible).map(|(_, step)| step)
 }
