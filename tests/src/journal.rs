@@ -1,5 +1,7 @@
 //! A file in which the holders of a lock record each acquisition and release.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::scratch::{Scratch, read};
@@ -45,6 +47,12 @@ impl Journal {
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Appends a line.
+    pub fn append(&self, word: &str, token: i64, node: &str) {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path).unwrap();
+        file.write_all(format!("{word} {token} {node}\n").as_bytes()).unwrap();
     }
 
     /// Returns the holders that have acquired the lock so far, in order.

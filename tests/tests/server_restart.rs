@@ -12,12 +12,9 @@ use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use zk_recipes::Mutex;
 use zk_recipes::session::Client;
-use zk_tests::{
-    Journal, Running, Standalone, Zk, append_grant, connect, contender_id, contenders, eventually,
-    zookeeper,
-};
+use zk_recipes::{Guard, Mutex};
+use zk_tests::{Journal, Running, Standalone, Zk, connect, contenders, eventually, zookeeper};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queued_waiters_acquire_after_restart() {
@@ -184,3 +181,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 const CLIENTS: usize = 14;
 const COMMANDS: usize = 6;
 const WAITERS: usize = CLIENTS + COMMANDS;
+
+/// Records in the journal that the holder of `guard` has acquired and released the lock.
+fn append_grant(journal: &Journal, guard: &Guard) {
+    let token = guard.token().expect("whoever has just acquired a lock has it").czxid();
+    journal.append("enter", token, guard.node());
+    std::thread::yield_now();
+    journal.append("exit", token, guard.node());
+}
+
+/// Returns the part of a protected node's name by which a contender finds its node again.
+fn contender_id(name: &str) -> &str {
+    let id = name.strip_prefix("_c_").and_then(|rest| rest.rsplit_once("-lock-"));
+    id.expect("a protected name of a mutex").0
+}

@@ -48,9 +48,9 @@ pub const PERMITS_AT_ONCE_MAX: u32 = 4_096;
 /// [`REQUESTS_MAX`](zk_session::limits::REQUESTS_MAX).
 pub const PERMITS_CHUNK: usize = 256;
 
-/// How many times as many turns of a semaphore's handle in a row must find a free permit, after a miss, before
-/// one ends again without knowing whether a permit is free. A handle learns by two misses that permits are
-/// not always free.
+/// How many times as many turns of a semaphore's handle in a row must find a free permit, after a miss,
+/// before one ends again without knowing whether a permit is free. A handle learns by two misses that permits
+/// are not always free.
 pub(crate) const FREE_TURNS_FACTOR: u32 = 8;
 
 /// Most such turns in a row. With a miss after so many, fewer than two turns in a hundred miss.

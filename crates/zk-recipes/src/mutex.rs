@@ -58,16 +58,16 @@ use crate::ticket::Ticket;
 /// wait for that request. A holder that waited in the queue already has this watch.
 ///
 /// A waiter sends four requests in total, however long the queue: create, the Stat of `<path>` or a list,
-/// one for all of its watches, and the release. On servers before 3.9.0 it sends up to five, two of them lists.
-/// It needs no answer between the release of its predecessor and its own hold: it **acquires the lock by
-/// the events of that release alone**. It sends a request only if the session's lease has run out. A wait
-/// of more than a quarter of the session timeout takes up to three requests more, and the first wait of a
-/// session takes one. A release wakes the next contender, or the next two, and no others.
+/// one for all of its watches, and the release. On servers before 3.9.0 it sends up to five. It needs no
+/// answer between the release of its predecessor and its own hold: it **acquires the lock by the events of
+/// that release alone**. It sends a request only if the session's lease has run out. A wait of more than a
+/// quarter of the session timeout takes up to three requests more, and the first wait of a session takes one.
+/// A release wakes the next contender, or the next two, and no others.
 ///
 /// A waiter reads the list of the queue in these cases: its session waits for the lock for the first time;
-/// the wait is long; the contender ahead leaves without the lock, is another client's, or is of a session that
-/// has not waited yet, whose names are random. On servers before 3.9.0 it reads up to two lists. Only these lists grow with the queue: some 40 bytes for each
-/// contender of this library. A session remembers `<path>` as long as a handle or a guard of the lock
+/// the wait is long; the contender ahead leaves without the lock, is another client's, or is of a session
+/// that has not waited yet, whose names are random. On servers before 3.9.0 it reads up to two lists. Only
+/// these lists grow with the queue: some 40 bytes for each contender of this library. A session remembers `<path>` as long as a handle or a guard of the lock
 /// exists, so keep the handle. A lock with [data](Self::with_data), [an ACL](Self::with_acl) or a
 /// [lock name](Self::with_lock_name) of its own, or one that
 /// [accepts nodes of others](Self::allow_foreign_nodes), lists the queue once for each wait. A waiter takes

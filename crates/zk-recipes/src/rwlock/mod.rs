@@ -64,10 +64,10 @@ use crate::queue::spec::QueueSpec;
 /// request. A downgrade is one round trip.
 ///
 /// A waiter sends one request for its watches. A reader watches the nearest writer ahead, and not the first
-/// one, so the release of a writer wakes no readers behind the next writer. On servers since 3.9.0 the release
-/// of a writer that has waited tells whoever is next that it may enter, without a request. After any other
-/// deletion a waiter lists the queue again, because a writer that becomes a reader is placed ahead of the
-/// waiters.
+/// one, so the release of a writer wakes no readers behind the next writer. On servers since 3.9.0 the
+/// release of a writer that has waited tells whoever is next that it may enter, without a request. After any
+/// other deletion a waiter lists the queue again, because a writer that becomes a reader is placed ahead of
+/// the waiters.
 ///
 /// A lock held longer than a [tenth of a second](crate::limits::NODE_WATCH_DELAY) sets one watch on
 /// its node; the holder does not wait for that request. If the session's lease has run out when the

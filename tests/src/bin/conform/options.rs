@@ -6,7 +6,8 @@ use zk_testing::Version;
 /// Plays scripts at the server of zk-testing and at a real one, and compares the answers.
 ///
 /// The first scripts are those of the files in crates/zk-testing/tests/conformance/scripts, the others
-/// random. A script with different answers is shortened and printed, and the exit status is 1. Without a real server nothing is compared, unless CI=true.
+/// random. A script with different answers is shortened and printed, and the exit status is 1. Without a
+/// real server nothing is compared, unless CI=true.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask conform")]
 pub(crate) struct Options {
