@@ -67,11 +67,11 @@ use crate::ticket::Ticket;
 /// A waiter reads the list of the queue in these cases: its session waits for the lock for the first time;
 /// the wait is long; the contender ahead leaves without the lock, is another client's, or is of a session
 /// that has not waited yet, whose names are random. On servers before 3.9.0 it reads up to two lists. Only
-/// these lists grow with the queue: some 40 bytes for each contender of this library. A session remembers `<path>` as long as a handle or a guard of the lock
-/// exists, so keep the handle. A lock with [data](Self::with_data), [an ACL](Self::with_acl) or a
-/// [lock name](Self::with_lock_name) of its own, or one that
-/// [accepts nodes of others](Self::allow_foreign_nodes), lists the queue once for each wait. A waiter takes
-/// less than 4 KiB of memory.
+/// these lists grow with the queue: some 40 bytes for each contender of this library. A session remembers
+/// `<path>` as long as a handle or a guard of the lock exists, so keep the handle. A lock with
+/// [data](Self::with_data), [an ACL](Self::with_acl) or a [lock name](Self::with_lock_name) of its own, or
+/// one that [accepts nodes of others](Self::allow_foreign_nodes), lists the queue once for each wait. A
+/// waiter takes less than 4 KiB of memory.
 ///
 /// If the path has a child called `leases`, an acquisition lists the children of that node in one
 /// more round trip, to detect a semaphore.
