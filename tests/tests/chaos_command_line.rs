@@ -5,9 +5,9 @@ use std::process::{Command, Output};
 #[test]
 fn chaos_rejects_wrong_arguments_with_status_2() {
     for (line, text) in [
-        ("--frob", "there is no option `--frob`"),
-        ("--runs x", "not `x`"),
-        ("--scenario nosuch", "there is no scenario `nosuch`"),
+        ("--frob", "unexpected argument '--frob'"),
+        ("--runs x", "invalid value 'x' for '--runs"),
+        ("--scenario nosuch", "invalid value 'nosuch' for '--scenario"),
         ("--tick 500 --timeout 100", "use 1000 to 10000"),
         ("--judge /nonexistent", "cannot read /nonexistent: "),
         ("--judge /", "cannot read /: "),
@@ -33,6 +33,9 @@ fn chaos(line: &str) -> Command {
 fn assert_rejected(output: &Output, text: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.starts_with("chaos: ") && error.contains(text), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+    let told_by = ["chaos: ", "error: "];
+    assert!(
+        told_by.iter().any(|start| error.starts_with(start)) && error.contains(text),
+        "{error}"
+    );
 }

@@ -89,7 +89,7 @@ struct Options {
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Writes no record and no plots
-    #[arg(long)]
+    #[arg(long, conflicts_with = "out")]
     no_record: bool,
     /// Lists the scenarios and contestants
     #[arg(long)]

@@ -72,10 +72,12 @@ fn selected(options: &Options) -> Result<Vec<Scenario>, String> {
         options.scenario.is_empty()
             || options.scenario.iter().any(|name| scenario.name.starts_with(name.as_str()))
     };
-    scenarios.retain(named);
-    if scenarios.is_empty() {
-        return Err("no such scenario; see --list".to_owned());
+    for name in &options.scenario {
+        if !scenarios.iter().any(|scenario| scenario.name.starts_with(name.as_str())) {
+            return Err(format!("no scenario `{name}`; see --list"));
+        }
     }
+    scenarios.retain(named);
     for name in &options.contestant {
         if !roster::ALL.iter().any(|(known, _)| known == name) {
             return Err(format!("no contestant `{name}`; see --list"));
