@@ -4,7 +4,7 @@
 //! Input: user, password, realm, nonce and cnonce (each one length byte, then its bytes), then a token.
 
 use md5::{Digest, Md5};
-use zk_proto::digest_md5::{Challenge, Exchange, Proof, Response};
+use zk_session_core::digest_md5::{Challenge, Exchange, Proof, Response};
 
 use crate::Input;
 use crate::memory::bounded;

@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use zk_proto::digest_md5::{Challenge, Exchange, Secret};
 use zk_proto::{
     AddWatchMode, ConnectRequest, ConnectResponse, Create2, CreateMode, Decode, Delete, Encode,
     ErrorCode, Exists, FRAME_LEN_MAX_SERVER, GetChildren, GetData, OPEN_ACL_UNSAFE, OpCode,
     ReplyHeader, RequestHeader, SaslReply, SessionId, WatcherEvent, Zxid, encode_record,
     encode_reply, split_frame, xid,
 };
-use zk_session_core::{DigestMd5Mechanism, DisconnectReason, ErrorKind, Host};
+use zk_session_core::digest_md5::{Challenge, DigestMd5Mechanism, Exchange, Secret};
+use zk_session_core::{DisconnectReason, ErrorKind, Host};
 use zk_session_core::{Handle, Handles, Output, ProbeAnswer, Session, Settings, WatchKind};
 
 use crate::Input;
