@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use xtask::zookeeper::{Settings, Standalone, certificate, ensure_openssl};
-use zk_recipes::Mutex;
 use zk_recipes::session::{
     Acl, Client, Config, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind, PeerProtocol,
     Perms, SessionEvent, TlsFailure,
 };
-use zk_tests::{identities, or_skip, zookeeper, zookeeper_with};
+use zk_recipes::{LossReason, Mutex};
+use zk_tests::{contenders, identities, now, or_skip, zookeeper, zookeeper_with};
 use zk_tls::{Tls, TlsBuilder};
 
 fn serving(key_store: &str, client_auth: &str) -> Settings {
@@ -170,4 +170,31 @@ async fn plain_tls_and_unified_ports_are_told_apart() {
     let config = config(&plain.connect_string()).refused_timeout(Duration::ZERO);
     let missing = failure(config.connector(trusting("ca.pem").build().unwrap()).connect().await);
     assert_eq!(missing, TlsFailure::ClosedByServer);
+}
+
+/// The server of the holder is cut off from the leader; see `follower_cut.rs`.
+#[tokio::test(flavor = "multi_thread")]
+async fn guard_reports_loss_before_next_grant_over_tls() {
+    let settings = serving("server.pem", "none").tick_ms(2000);
+    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
+    let (leader, follower) = (ensemble.leader().unwrap(), ensemble.follower().unwrap());
+    let connect_to = async |at: usize| {
+        let config = Config::new(&ensemble.server(at).connect_string()).unwrap();
+        let config = config.session_timeout(Duration::from_secs(4));
+        config.connector(trusting("ca.pem").build().unwrap()).connect().await.unwrap()
+    };
+    let (holder, next) = (connect_to(follower).await, connect_to(leader).await);
+    let guard = Mutex::new(&holder, "/lock").unwrap().acquire().await.unwrap();
+    let lock = Mutex::new(&next, "/lock").unwrap();
+    let acquired = tokio::spawn(async move { (lock.acquire().await.unwrap(), now()) });
+    contenders(&next, "/lock", 2).await;
+
+    let lost = guard.lost();
+    let lost = tokio::spawn(async move { (lost.await, now()) });
+    ensemble.cut(follower, leader).unwrap();
+    let (reason, lost_at) = lost.await.unwrap();
+    let (next_guard, acquired_at) = acquired.await.unwrap();
+    assert_eq!(reason, LossReason::LeaseDeadlinePassed);
+    assert!(lost_at < acquired_at, "late by {:?}", lost_at - acquired_at);
+    assert!(!guard.is_held() && next_guard.is_held());
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use zk_recipes::limits::{NODE_WATCH_DELAY, UNWATCHED_PAUSE};
 use zk_recipes::session::{Acl, Client, CreateMode, ErrorKind, Limit, Perms};
 use zk_recipes::{LockError, LockGuard, LossReason, MultiLock, Mutex, RwLock, Semaphore, revoke};
-use zk_testing::{Cut, Settings, TestServer, Version};
+use zk_testing::{Cut, Op, Settings, TestServer, Version};
 
 use crate::recorded_connection::{
     DELETE, EXISTS, Record, WATCH_NODE, recorded, recorded_client, without_lease,
@@ -321,4 +321,46 @@ async fn lost_in_a_loop_sets_one_watch_for_each_node_of_any_guard() {
     settle().await;
     let nodes = guard.nodes().iter().map(ToString::to_string).collect();
     expect_one_watch_each("MultiGuard", nodes, || guard.lost(), &other, &record).await;
+}
+
+/// The request for the watch is lost with the connection.
+#[tokio::test(start_paused = true)]
+async fn guard_sets_its_watch_again_when_the_request_was_lost() {
+    let (server, [other]) = started().await;
+    let (one, record) = recorded_client(&server, 2).await;
+    let lock = Mutex::new(&one, "/lock").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    settle().await;
+    let guard = lock.acquire().await.unwrap();
+    record.take();
+    let lost = server.on(Op::GetChildren2).drop_before_applying();
+    // reason: virtual time, in which the client reconnects
+    tokio::time::sleep(T / 4).await;
+    assert_eq!(lost.count(), 1);
+    let sent = without_lease(record.take().concat());
+    assert_eq!(sent, [WATCH_NODE; 2], "it sends the request again");
+    assert!(guard.is_held());
+    settle().await;
+    other.delete(guard.node(), None).await.unwrap();
+    settle().await;
+    assert_eq!(guard.token(), Err(DELETED));
+}
+
+/// From the second session timeout on, the lease counts from pings, one in each sixteenth of the timeout.
+#[tokio::test(start_paused = true)]
+async fn idle_holder_always_has_time_left() {
+    for idle in [0, 1, 2, 3, 5, 7, 11] {
+        let (_server, [client]) = started().await;
+        // reason: virtual time, in which the session sends nothing but pings
+        tokio::time::sleep(T * idle / 4).await;
+        let guard = Mutex::new(&client, "/lock").unwrap().acquire().await.unwrap();
+        for (timeouts, least) in [(1, T / 10), (2, T * 2 / 5)] {
+            for _ in 0..100 * timeouts {
+                // reason: virtual time, of which the guard tells the rest
+                tokio::time::sleep(T / 100).await;
+                let left = guard.remaining();
+                assert!(least < left && left <= PROMISED, "{left:?}, idle for {idle} quarters");
+            }
+        }
+    }
 }

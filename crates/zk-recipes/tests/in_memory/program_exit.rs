@@ -100,3 +100,23 @@ fn runtime_that_ends_before_the_client_closes_its_session() {
     assert!(!guard.is_held() && client.end_reason().is_some());
     wait_until("the session is closed", || has_no_session(&server));
 }
+
+#[test]
+fn detached_session_is_left_alone_when_the_runtime_ends() {
+    let server = server_on_a_thread();
+    let runtime = current_thread();
+    let (client, _guard) = runtime.block_on(locked(config_of(&server)));
+    client.detach().unwrap();
+    drop(runtime);
+    assert!(!has_no_session(&server));
+}
+
+#[test]
+fn guard_on_another_thread_is_lost_while_the_caller_blocks() {
+    let server = server_on_a_thread();
+    current_thread().block_on(async {
+        let (client, guard) = locked(config_of(&server).dedicated_thread()).await;
+        server.expire(client.session_id());
+        wait_until("the guard is lost", || !guard.is_held());
+    });
+}

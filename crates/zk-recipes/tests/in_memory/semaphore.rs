@@ -138,6 +138,20 @@ async fn caller_that_finds_no_free_permit_is_overtaken_once() {
     expect_nothing_left(&server, "released").await;
 }
 
+/// Curator acquires permits one by one, so both contenders hold some and wait for ever.
+#[tokio::test(start_paused = true)]
+async fn contenders_for_five_of_six_permits_do_not_deadlock() {
+    let (_server, [one, other]) = started().await;
+    for _ in 0..20 {
+        let acquire = async |client: &Client| {
+            let lease = semaphore(client, 6).acquire_many(5).await.unwrap();
+            assert_eq!(lease.nodes().len(), 5);
+            lease.release().await.unwrap();
+        };
+        tokio::join!(acquire(&one), acquire(&other));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn permits_out_of_range_are_rejected_without_a_request() {
     let (server, [client]) = started().await;
