@@ -53,7 +53,7 @@ pub const PERMITS_CHUNK: usize = 256;
 /// are not always free.
 pub(crate) const FREE_TURNS_FACTOR: u32 = 8;
 
-/// Most such turns in a row. With a miss after so many, fewer than two turns in a hundred miss.
+/// Most such turns in a row. If permits are free at random, fewer than two turns in a hundred miss.
 pub(crate) const FREE_TURNS_MAX: u32 = 64;
 
 /// Time after the acquisition at which a guard watches its own node, unless it waited with such a

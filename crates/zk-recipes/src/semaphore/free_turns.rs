@@ -6,7 +6,7 @@ use crate::limits::{FREE_TURNS_FACTOR, FREE_TURNS_MAX};
 ///
 /// A turn that ends early and finds no permit costs its caller the place in the queue. So after each such
 /// turn, several times as many turns in a row must find a permit before the next one ends early. When twice
-/// that many have, half as many are enough.
+/// that many have, half as many are enough; and then, when as many more have, half of those.
 #[derive(Debug)]
 pub(super) struct FreeTurns {
     in_a_row: u32,
