@@ -103,6 +103,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn recipe_prints_its_name() {
+        let names = [
+            (Recipe::Mutex, "mutex"),
+            (Recipe::Election, "election"),
+            (Recipe::ReadWriteLock, "read-write lock"),
+            (Recipe::Semaphore, "semaphore"),
+            (Recipe::KazooLock, "lock of kazoo"),
+            (Recipe::KazooSemaphore, "semaphore of kazoo"),
+            (Recipe::ZooKeeperLock, "lock or election of ZooKeeper's own recipes"),
+        ];
+        for (recipe, name) in names {
+            assert_eq!(recipe.to_string(), name);
+        }
+    }
+
+    #[test]
     fn recipe_is_recognised_by_lock_name_and_number() {
         let of = |name: &str| Recipe::of_name(name.as_bytes());
         let uuid = "_c_0b7f36dc-3cc2-4b57-9c3e-5c3ae2f1c0de-";

@@ -48,13 +48,13 @@ impl Semaphore {
             permits.continue_hand_off(&own_turn);
             // On the heap: of all waiters only the head of the queue needs this memory.
             if may_end_early && self.free_turns().expect_a_permit() {
-                if let Some(term) = Box::pin(permits.take(Some(own_turn))).await? {
-                    self.free_turns().found();
+                let taken = Box::pin(permits.take(Some(own_turn))).await?;
+                self.free_turns().record(taken.is_some());
+                if let Some(term) = taken {
                     return permits.into_guards(term);
                 }
                 // It queues again without the lease. It must not wait with it: a Curator client with
                 // the turn waits until the leases are few enough, also those behind its own.
-                self.free_turns().missed();
                 may_end_early = false;
                 observed = permits.observer_of_another_turn();
                 continue;
@@ -158,9 +158,8 @@ impl<'a> Permits<'a> {
         let Some(turn_node) = own_turn.contender.node() else { return Ok(TurnOutcome::Lost) };
         let mut turn_lost = pin!(deleted(self.semaphore.permits.client.clone(), turn_node, None));
         let mut rank = self.enter(None).await?;
-        match rank {
-            PermitRank::Within => self.semaphore.free_turns().found(),
-            _ => self.semaphore.free_turns().waited(),
+        if self.count == 1 {
+            self.semaphore.free_turns().record(rank == PermitRank::Within);
         }
         let mut restarts = 0;
         loop {

@@ -25,23 +25,20 @@ impl FreeTurns {
         self.in_a_row >= self.needed
     }
 
-    /// Records a turn that has found a free permit.
-    pub(super) fn found(&mut self) {
-        self.in_a_row += 1;
-        if self.in_a_row >= 2 * self.needed {
-            self.needed = (self.needed / 2).max(1);
-            self.in_a_row = self.needed;
+    /// Records whether a turn has found a free permit.
+    pub(super) fn record(&mut self, found: bool) {
+        if found {
+            self.in_a_row += 1;
+            if self.in_a_row >= 2 * self.needed {
+                self.needed = (self.needed / 2).max(1);
+                self.in_a_row = self.needed;
+            }
+            return;
         }
-    }
-
-    /// Records a turn that has not ended early, and waits for a permit.
-    pub(super) fn waited(&mut self) {
-        self.in_a_row = 0;
-    }
-
-    /// Records a turn that has ended early, and has found no free permit.
-    pub(super) fn missed(&mut self) {
-        self.needed = (self.needed * FREE_TURNS_FACTOR).min(FREE_TURNS_MAX);
+        // Of several clones that have ended their turns early at once, the first counts for all.
+        if self.expect_a_permit() {
+            self.needed = (self.needed * FREE_TURNS_FACTOR).min(FREE_TURNS_MAX);
+        }
         self.in_a_row = 0;
     }
 }
@@ -50,30 +47,35 @@ impl FreeTurns {
 mod tests {
     use super::*;
 
-    /// Returns how many turns in a row must find a permit before the next one ends early.
+    /// Records free turns until the next turn may end early, and returns how many that took.
     fn needed(turns: &mut FreeTurns) -> u32 {
-        turns.waited();
-        (0..)
-            .find(|_| {
-                turns.expect_a_permit() || {
-                    turns.found();
-                    false
-                }
-            })
-            .unwrap()
+        let mut free = 0;
+        while !turns.expect_a_permit() {
+            turns.record(true);
+            free += 1;
+        }
+        free
     }
 
     #[test]
     fn early_end_needs_more_free_turns_after_each_miss() {
         let mut turns = FreeTurns::default();
-        assert_eq!(needed(&mut turns), 1);
-        for expected in [8, 64, 64] {
-            turns.missed();
+        for (expected, others) in [(1, 0), (8, 7), (64, 63), (64, 1)] {
+            // These turns have not ended early.
+            (0..others).for_each(|_| turns.record(true));
+            turns.record(false);
             assert_eq!(needed(&mut turns), expected);
+            turns.record(false); // this one has
         }
-        for expected in [32, 16, 8, 4, 2, 1, 1] {
-            (0..needed(&mut turns)).for_each(|_| turns.found());
-            assert_eq!(needed(&mut turns), expected);
+    }
+
+    #[test]
+    fn free_turns_after_a_miss_make_the_next_miss_cheaper() {
+        let mut turns = FreeTurns { in_a_row: 0, needed: 64 };
+        for (free, left) in [(127, 64), (1, 32), (31, 32), (1, 16), (16, 8), (8, 4), (4, 2), (9, 1)]
+        {
+            (0..free).for_each(|_| turns.record(true));
+            assert_eq!(turns.needed, left);
         }
     }
 
@@ -85,14 +87,9 @@ mod tests {
             let mut rng = zk_testing::Rng::new(percent);
             let (mut turns, mut misses) = (FreeTurns::default(), 0);
             for _ in 0..10_000 {
-                match (rng.below(100) < percent, turns.expect_a_permit()) {
-                    (true, _) => turns.found(),
-                    (false, false) => turns.waited(),
-                    (false, true) => {
-                        turns.missed();
-                        misses += 1;
-                    }
-                }
+                let found = rng.below(100) < percent;
+                misses += u32::from(!found && turns.expect_a_permit());
+                turns.record(found);
             }
             assert!(misses <= 200, "{percent} %: {misses}");
         }

@@ -134,7 +134,7 @@ pub struct Semaphore {
     /// Nodes of the permits, one for each.
     permits: Queue,
     limit: PermitLimit,
-    /// All clones share it.
+    /// Of the callers for one permit. All clones share it.
     free_turns: Arc<Mutex<FreeTurns>>,
 }
 

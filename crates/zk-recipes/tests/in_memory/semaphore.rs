@@ -138,6 +138,49 @@ async fn caller_that_finds_no_free_permit_is_overtaken_once() {
     expect_nothing_left(&server, "released").await;
 }
 
+/// A handle loses its place only if its last turns have found a free permit, and after a miss only if
+/// many more of them have.
+#[tokio::test(start_paused = true)]
+async fn place_is_lost_again_only_after_many_free_permits_in_a_row() {
+    let (_server, [holder, other]) = started().await;
+    let kept = semaphore(&other, 2);
+    let both = |client: &Client| {
+        let semaphore = semaphore(client, 2);
+        async move { queue_for(&semaphore, 2).await }
+    };
+    // Waits behind two callers and ahead of one. Returns true if that one comes first.
+    let loses_its_place = async || {
+        let held = both(&holder).await.await.unwrap().unwrap();
+        let ahead = both(&holder).await;
+        let waits = queue_for(&kept, 1).await;
+        let behind = both(&holder).await;
+        held.release().await.unwrap();
+        ahead.await.unwrap().unwrap().release().await.unwrap();
+        settle().await;
+        let is_overtaken = !waits.is_finished();
+        for next in if is_overtaken { [behind, waits] } else { [waits, behind] } {
+            next.await.unwrap().unwrap().release().await.unwrap();
+        }
+        is_overtaken
+    };
+    let cases = [
+        (9, 2, false),
+        (1, 1, true),
+        (0, 1, false),
+        (7, 1, false),
+        (7, 1, false),
+        (16, 1, true),
+        (31, 1, false),
+        (32, 1, true),
+    ];
+    for (turns, permits, expected) in cases {
+        for _ in 0..turns {
+            kept.acquire_many(permits).await.unwrap().release().await.unwrap();
+        }
+        assert_eq!(loses_its_place().await, expected, "after {turns} turns with free permits");
+    }
+}
+
 /// Curator acquires permits one by one, so both contenders hold some and wait for ever.
 #[tokio::test(start_paused = true)]
 async fn contenders_for_five_of_six_permits_do_not_deadlock() {
