@@ -109,6 +109,8 @@ fn colour_of(name: &str) -> RGBColor {
         "marked" => RGBColor(0x56, 0xb4, 0xe9),
         "zookeeper-client" => RGBColor(0x00, 0x9e, 0x73),
         "curator" => RGBColor(0xcc, 0x79, 0xa7),
+        "ours-tls" => RGBColor(0xe6, 0x9f, 0x00),
+        "marked-tls" => RGBColor(0x00, 0x33, 0x66),
         _ => RGBColor(0xa0, 0x80, 0x00),
     }
 }

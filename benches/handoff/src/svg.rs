@@ -45,8 +45,10 @@ impl Axis {
         }
         let values = values.filter(|value| value.is_finite() && *value > 0.0);
         let (low, high) = values
-            .fold((f64::MAX, 1.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-        let range = low.min(high) / 1.15..high * 1.15;
+            .map(|value| (value, value))
+            .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
+            .unwrap_or((1.0, 1.0));
+        let range = low / 1.15..high * 1.15;
         let decades =
             (-3..9).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10.0_f64.powi(power)));
         let ticks = decades.filter(|tick| range.contains(tick)).collect();
@@ -141,7 +143,7 @@ mod tests {
         let line = Line {
             name: "a < b".to_owned(),
             colour: RGBColor(0x12, 0x34, 0x56),
-            points: vec![(10.0, 0.0), (1_000.0, 100.0), (f64::NAN, 1.0)],
+            points: vec![(10.0, 0.0), (100.0, 50.0), (1_000.0, 100.0), (f64::NAN, 1.0)],
             marks: true,
         };
         let chart = Chart {
@@ -154,7 +156,18 @@ mod tests {
         for part in ["a &lt; b", "title", "across", "\nup\n", "\n1,000\n", "\n100\n", "#123456"] {
             assert!(svg.contains(part), "{part}: {svg}");
         }
-        assert_eq!(svg.matches("<circle").count(), 2);
+        let circle = |attribute| {
+            let values = svg.split("<circle ").skip(1).filter_map(move |circle: &str| {
+                circle.split_once(attribute)?.1.split('"').next()?.parse::<i32>().ok()
+            });
+            values.collect::<Vec<_>>()
+        };
+        for attribute in ["cx=\"", "cy=\""] {
+            let places = circle(attribute);
+            let [first, second, third] = places[..] else { panic!("{places:?}: {svg}") };
+            let is_even = (first + third - 2 * second).abs() <= 2; // pixels
+            assert!(is_even && (third - first).abs() > 200, "{places:?}");
+        }
         assert!(!svg.contains("NaN"), "{svg}");
     }
 
