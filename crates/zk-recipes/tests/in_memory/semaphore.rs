@@ -144,16 +144,13 @@ async fn caller_that_finds_no_free_permit_is_overtaken_once() {
 async fn place_is_lost_again_only_after_many_free_permits_in_a_row() {
     let (_server, [holder, other]) = started().await;
     let kept = semaphore(&other, 2);
-    let both = |client: &Client| {
-        let semaphore = semaphore(client, 2);
-        async move { queue_for(&semaphore, 2).await }
-    };
+    let takes_both = semaphore(&holder, 2);
     // Waits behind two callers and ahead of one. Returns true if that one comes first.
     let loses_its_place = async || {
-        let held = both(&holder).await.await.unwrap().unwrap();
-        let ahead = both(&holder).await;
+        let held = queue_for(&takes_both, 2).await.await.unwrap().unwrap();
+        let ahead = queue_for(&takes_both, 2).await;
         let waits = queue_for(&kept, 1).await;
-        let behind = both(&holder).await;
+        let behind = queue_for(&takes_both, 2).await;
         held.release().await.unwrap();
         ahead.await.unwrap().unwrap().release().await.unwrap();
         settle().await;
