@@ -64,6 +64,9 @@
 //!   expire at the same tick, unless a test [sets one](TestServer::slow_expiry).
 //! * **Connect requests of clients that have gone** are processed late only by a server that was
 //!   stopped. On a real ensemble a revalidation may also wait on its way to a stopped leader.
+//! * **Two clients of one session** that write through different servers get the answers to their own
+//!   writes. A real server takes a commit for its own client's write if session and request number are the
+//!   same (`CommitProcessor`), and so may answer a write that it has not applied.
 //! * **Rounding**: ticks count from the same instant on all servers, and all clocks run at the same
 //!   rate. Each real server counts from its own origin.
 //! * **Touch tables**: `LearnerSessionTracker.touchSession` may put a touch into a map that

@@ -28,8 +28,8 @@ pub(super) struct Inflight<T> {
 }
 
 impl<T> Inflight<T> {
-    pub(super) fn new() -> Self {
-        Self { front_xid: xid::FIRST, next_xid: xid::FIRST, ring: VecDeque::new() }
+    pub(super) fn new(first_xid: i32) -> Self {
+        Self { front_xid: first_xid, next_xid: first_xid, ring: VecDeque::new() }
     }
 
     /// Returns the xid that [`push`](Self::push) will assign next.
@@ -164,8 +164,7 @@ mod tests {
 
     #[test]
     fn xids_wrap_before_the_reserved_numbers() {
-        let mut table = Inflight::new();
-        table.next_xid = i32::MAX - 2;
+        let mut table = Inflight::new(i32::MAX - 2);
         for n in 0..4 {
             table.push(n);
         }
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn used_up_xids_are_not_assigned_again() {
-        let mut table = Inflight::new();
+        let mut table = Inflight::new(xid::FIRST);
         assert_eq!([table.use_up_xid(), table.use_up_xid()], [1, 2]);
         table.push('a');
         assert_eq!(table.take(3), Some('a'));

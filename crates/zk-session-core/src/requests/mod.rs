@@ -65,13 +65,13 @@ pub(crate) struct Requests<H: Handles> {
 
 /// Submission.
 impl<H: Handles> Requests<H> {
-    pub(crate) fn new(timeout: Option<Duration>, now: Instant) -> Self {
+    pub(crate) fn new(timeout: Option<Duration>, first_xid: i32, now: Instant) -> Self {
         Self {
             timeout,
             last_id: 0,
             queue: Queue::new(),
             outbound: Outbound::default(),
-            inflight: Inflight::new(),
+            inflight: Inflight::new(first_xid),
             deadlines: Deadlines::default(),
             liveness: Liveness::new(now),
             bytes_sent: 0,

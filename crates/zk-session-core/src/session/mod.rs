@@ -26,7 +26,7 @@ mod watching;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use proto::{SessionId, Zxid};
+use proto::{SessionId, Zxid, xid};
 
 use self::ending::Closing;
 use crate::clean_up::CleanUp;
@@ -70,11 +70,12 @@ impl<H: Handles> Session<H> {
     pub fn new(mut settings: Settings, now: Instant) -> Self {
         settings.clamp();
         let mut rng = Rng::new(settings.seed);
+        let first_xid = first_xid(&settings, &mut rng);
         Self {
             identity: Identity::new(&settings),
             connection: Connection::new(std::mem::take(&mut settings.hosts), now, &mut rng),
             rng,
-            requests: Requests::new(settings.request_timeout.take(), now),
+            requests: Requests::new(settings.request_timeout.take(), first_xid, now),
             sasl: SaslExchange::default(),
             credentials: Credentials::new(),
             watches: Watches::new(settings.rearm_chunk_bytes),
@@ -245,4 +246,15 @@ impl<H: Handles> Session<H> {
             oldest_unanswered: age(self.requests.oldest().map(|sent| sent.at)),
         }
     }
+}
+
+/// Returns the number of the session's first request.
+///
+/// A server takes the next commit of the same session and number for the answer to its own client's write,
+/// whichever server the committed write came from (`CommitProcessor.run`). Another client of a resumed
+/// session may have writes under way, so that the two must not count alike.
+fn first_xid(settings: &Settings, rng: &mut Rng) -> i32 {
+    let is_shared = settings.resume.is_some();
+    let skipped = if is_shared { rng.below(1 << 30) } else { 0 };
+    xid::FIRST + i32::try_from(skipped).unwrap_or_default()
 }

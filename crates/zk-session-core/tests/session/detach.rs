@@ -1,5 +1,7 @@
 //! Handing a session over from one client to another.
 
+use std::collections::HashSet;
+
 use crate::harness::prelude::*;
 
 const DETACHED: Option<SessionEnd> = Some(SessionEnd::Detached);
@@ -83,6 +85,21 @@ fn resumed_session_presents_its_id_password_and_zxid() {
     world.take(OpCode::Create2);
     world.reconnect();
     assert!(matches!(world.events().last(), Some(SessionEvent::Reconnected { .. })));
+}
+
+/// A server that has a write of both clients under way tells them apart by their numbers alone.
+#[test]
+fn resumed_session_counts_from_a_number_of_its_own() {
+    let first_xid = |seed, resume| {
+        let mut world = World::with(|settings| (settings.seed, settings.resume) = (seed, resume));
+        world.bring_up();
+        world.create("/a");
+        world.take(OpCode::Create2).xid
+    };
+    assert_eq!([1, 2].map(|seed| first_xid(seed, None)), [1, 1]);
+    let credentials = || Some(SessionCredentials::new(ID, *PASSWORD, Zxid(77)));
+    let xids: HashSet<i32> = (0..100).map(|seed| first_xid(seed, credentials())).collect();
+    assert!(xids.len() == 100 && xids.iter().all(|xid| *xid > 1000), "{xids:?}");
 }
 
 /// The program that stores the credentials must take them again.

@@ -215,6 +215,9 @@ impl<C> Config<C> {
     /// ephemeral nodes. The new client does not get the watches, the authentication and the pending
     /// clean-up of the previous one, which loses its connection.
     ///
+    /// Its requests are counted from a random number. Servers tell writes of one session apart by their
+    /// numbers alone, and would take a late write of the previous client for one of the new client.
+    ///
     /// If the session is over, [`connect`](Self::connect) fails with
     /// [`SessionEnd::Expired`](crate::SessionEnd::Expired). If no server can be reached in time,
     /// the session is not closed, and the caller may try again.
