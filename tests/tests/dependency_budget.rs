@@ -80,12 +80,7 @@ fn libraries_forbid_unsafe_code() {
 /// A package from a folder of a version control system has no checksum.
 #[test]
 fn packages_of_all_lock_files_come_from_one_registry() {
-    for lock in [
-        "Cargo.lock",
-        "fuzz/Cargo.lock",
-        "benches/compare/Cargo.lock",
-        "crates/zk-gssapi/Cargo.lock",
-    ] {
+    for lock in LOCK_FILES {
         let text = fs::read_to_string(root().join(lock)).unwrap();
         let sources: BTreeSet<&str> =
             text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
@@ -96,6 +91,31 @@ fn packages_of_all_lock_files_come_from_one_registry() {
         );
         for entry in text.split("[[package]]").filter(|entry| entry.contains("\nsource = ")) {
             assert!(entry.contains("\nchecksum = "), "{lock}: {entry}");
+        }
+    }
+}
+
+/// The other workspaces are not built with the first one, and so may be forgotten when a crate gets another
+/// dependency.
+#[test]
+fn lock_files_have_all_dependencies_of_our_crates() {
+    for lock in LOCK_FILES {
+        let text = fs::read_to_string(root().join(lock)).unwrap();
+        for entry in text.split("[[package]]").filter(|entry| !entry.contains("\nsource = ")) {
+            let Some(name) = entry.split('"').nth(1) else { continue };
+            let Ok(manifest) = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml")))
+            else {
+                continue;
+            };
+            let (_, needed) = manifest.split_once("\n[dependencies]\n").unwrap();
+            let needed = needed.lines().take_while(|line| !line.starts_with('['));
+            let needed = needed.filter(|line| !line.contains("optional = true"));
+            for line in needed.filter(|line| line.starts_with(char::is_alphabetic)) {
+                let renamed =
+                    line.split_once("package = \"").and_then(|(_, it)| it.split('"').next());
+                let package = renamed.or_else(|| line.split(['.', ' ', '=']).next()).unwrap();
+                assert!(entry.contains(&format!(" \"{package}")), "{lock}: {name}: {package}");
+            }
         }
     }
 }
@@ -151,6 +171,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
+const LOCK_FILES: [&str; 4] =
+    ["Cargo.lock", "fuzz/Cargo.lock", "benches/compare/Cargo.lock", "crates/zk-gssapi/Cargo.lock"];
 const PACKAGES_MAX: usize = 20;
 const TLS_PACKAGES_MAX: usize = 15;
 /// Our crate, and the JSON parser.
