@@ -159,6 +159,14 @@ fn of_alert(alert: AlertDescription, identity: &Identity) -> TlsFailure {
                 TlsFailure::CertificateRequired
             }
         }
+        // Java, under TLS 1.3: `CertificateVerify` finds no kind of signature for the key.
+        AlertDescription::InternalError => TlsFailure::Other(
+            format!(
+                "the server sent the alert InternalError, and its log has the reason; if that is a \
+                 signature algorithm, it has a key of a kind that the client does not accept: {KEYS}"
+            )
+            .into(),
+        ),
         alert => TlsFailure::Other(format!("the server sent the alert {alert:?}").into()),
     }
 }
