@@ -1,14 +1,15 @@
 //! Tests of the blocking API.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
-use zk_recipes::LossReason;
 use zk_recipes::blocking::{
     Client, Guard, MultiLock, Mutex, RwLock, Semaphore, SemaphoreMutex, SessionManager,
 };
 use zk_recipes::session::limits::CLOSE_ON_DROP_WAIT;
 use zk_recipes::session::{CreateMode, SessionEnd};
+use zk_recipes::{LocalQueueLimits, LossReason};
 use zk_testing::{Op, TestServer};
 
 use crate::children;
@@ -68,6 +69,36 @@ fn blocking_locks_of_every_kind_exclude_others() {
     assert!(mutex.try_acquire().unwrap().is_none() && single.try_acquire().unwrap().is_none());
     guards.release().unwrap();
     assert!(children(&server, "/mutex").is_empty());
+}
+
+#[test]
+fn threads_with_a_local_queue_share_one_node_and_exclude_each_other() {
+    const HOLDS: usize = 50;
+    let (server, client) = connected();
+    let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
+    let limits = LocalQueueLimits::default().max_passes(u32::MAX).max_time(Duration::MAX);
+    let lock = Mutex::of(&client, lock.with_local_queue(limits));
+    let held = lock.acquire().unwrap();
+    let tokens = std::sync::Mutex::new(vec![held.token().unwrap()]);
+    thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for _ in 0..HOLDS {
+                    let guard = lock.acquire().unwrap();
+                    let mut tokens = tokens.try_lock().expect("another thread holds the lock");
+                    tokens.push(guard.token().unwrap());
+                    drop(tokens);
+                    guard.release().unwrap();
+                }
+            });
+        }
+        held.release().unwrap();
+    });
+    let tokens = tokens.into_inner().unwrap();
+    assert_eq!(tokens.len(), 1 + 4 * HOLDS);
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
+    assert!(tokens.iter().any(|token| token.pass() > 0), "each hold had its own node");
+    assert!(children(&server, "/lock").is_empty());
 }
 
 #[test]
