@@ -157,6 +157,16 @@ fn follower_cut_from_its_leader_stays_reachable() {
 }
 
 #[test]
+fn ensemble_may_have_observers() {
+    let settings = Settings::default().tick_ms(500).namespaces(4, 1);
+    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
+    let modes = ensemble.servers().iter().map(|server| server.status().unwrap().unwrap().mode);
+    let modes: Vec<Mode> = modes.collect();
+    assert_eq!(modes[3], Mode::Observer);
+    assert!(modes[..3].iter().all(|mode| *mode != Mode::Observer), "{modes:?}");
+}
+
+#[test]
 fn reconfigured_server_reads_new_settings_after_restart() {
     let Some(ensemble) = or_skip(Ensemble::start(3, 500)) else {
         return;

@@ -49,6 +49,7 @@ impl Ensemble {
                 client: address::next()?,
                 quorum_port: address::next()?.port(),
                 election_port: address::next()?.port(),
+                is_observer: false,
             });
         }
         Self::of(&members, settings, None)
@@ -57,13 +58,15 @@ impl Ensemble {
     pub(super) fn with_namespaces(settings: &Settings) -> Result<Self, Error> {
         // Checked first, because the set-up of a network is expensive.
         Distribution::shared()?;
-        let network = Network::create(NAMESPACED_SERVERS)?;
-        let members: Vec<Member> = (0..NAMESPACED_SERVERS)
+        let count = settings.namespaces;
+        let network = Network::create(count)?;
+        let members: Vec<Member> = (0..count)
             .map(|index| Member {
                 id: index + 1,
                 client: SocketAddrV4::new(network.host(index), 2181),
                 quorum_port: 2888,
                 election_port: 3888,
+                is_observer: index + settings.observers >= count,
             })
             .collect();
         Self::of(&members, settings, Some(network))
@@ -216,7 +219,8 @@ impl Settings {
         Ensemble::on_loopback(count, self)
     }
 
-    /// Starts three servers as one ensemble, each in its own network namespace.
+    /// Starts an ensemble of which each server has its own network namespace. The last ones are the
+    /// [observers](Self::namespaces).
     ///
     /// # Errors
     /// Like [`Ensemble::in_namespaces`].
@@ -224,9 +228,6 @@ impl Settings {
         Ensemble::with_namespaces(self)
     }
 }
-
-/// Size of the smallest ensemble that tolerates the loss of a server.
-const NAMESPACED_SERVERS: usize = 3;
 
 /// With a tick of 2 s, followers drop a silent leader after 10 s.
 const ELECTION_LIMIT: Duration = Duration::from_secs(30);

@@ -18,6 +18,8 @@ pub struct Settings {
     sasl_users: Vec<(String, String)>,
     kerberos: Option<PathBuf>,
     has_tls: bool,
+    pub(super) namespaces: usize,
+    pub(super) observers: usize,
 }
 
 /// Returns a file of the certificates for tests of TLS; see the README beside them.
@@ -36,6 +38,8 @@ impl Default for Settings {
             sasl_users: Vec::new(),
             kerberos: None,
             has_tls: false,
+            namespaces: VOTERS,
+            observers: 0,
         }
     }
 }
@@ -46,6 +50,14 @@ impl Settings {
     #[must_use]
     pub fn tick_ms(mut self, tick_ms: u32) -> Self {
         self.tick_ms = tick_ms;
+        self
+    }
+
+    /// Sets how many servers an ensemble in namespaces has, and how many of them are observers: three and none
+    /// by default.
+    #[must_use]
+    pub fn namespaces(mut self, servers: usize, observers: usize) -> Self {
+        (self.namespaces, self.observers) = (servers, observers);
         self
     }
 
@@ -154,7 +166,12 @@ impl Settings {
         ];
         match membership {
             // The server's line contains the client address in this case.
-            Some(membership) => lines.extend(membership.members.iter().map(Member::line)),
+            Some(Membership { own_id, members }) => {
+                lines.extend(members.iter().map(Member::line));
+                if members.iter().any(|member| member.id == *own_id && member.is_observer) {
+                    lines.push("peerType=observer".to_owned());
+                }
+            }
             None => {
                 lines.push(format!("clientPortAddress={}", client.ip()));
                 lines.push(format!("clientPort={}", client.port()));
@@ -195,18 +212,23 @@ pub(crate) struct Member {
     pub(crate) client: SocketAddrV4,
     pub(crate) quorum_port: u16,
     pub(crate) election_port: u16,
+    pub(crate) is_observer: bool,
 }
 
 impl Member {
     fn line(&self) -> String {
-        let Self { id, client, quorum_port, election_port } = self;
-        format!("server.{id}={}:{quorum_port}:{election_port};{client}", client.ip())
+        let Self { id, client, quorum_port, election_port, is_observer } = self;
+        let role = if *is_observer { "observer" } else { "participant" };
+        format!("server.{id}={}:{quorum_port}:{election_port}:{role};{client}", client.ip())
     }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(Error::io(format_args!("writing {}", path.display())))
 }
+
+/// Size of the smallest ensemble that tolerates the loss of a server.
+const VOTERS: usize = 3;
 
 /// Name of ZooKeeper's configuration file in a server's folder.
 pub(crate) const CONFIG_FILE: &str = "zoo.cfg";
