@@ -53,8 +53,8 @@ impl Settings {
         self
     }
 
-    /// Sets how many servers an ensemble in namespaces has, and how many of them are observers: three and none
-    /// by default.
+    /// Sets how many servers an ensemble in namespaces has, and how many of them are observers: three and
+    /// none by default.
     #[must_use]
     pub fn namespaces(mut self, servers: usize, observers: usize) -> Self {
         (self.namespaces, self.observers) = (servers, observers);

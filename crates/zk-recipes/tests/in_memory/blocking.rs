@@ -72,7 +72,7 @@ fn blocking_locks_of_every_kind_exclude_others() {
 }
 
 #[test]
-fn threads_with_a_local_queue_share_one_node_and_exclude_each_other() {
+fn threads_with_a_local_queue_share_one_node() {
     const HOLDS: usize = 50;
     let (server, client) = connected();
     let lock = zk_recipes::Mutex::new(client.as_async(), "/lock").unwrap();
