@@ -117,13 +117,14 @@ const STARTS: [(Start, usize); 9] = [
     (LATE, 13_042),
 ];
 
-const LARGER_STARTS: [Start; 6] = [
+const LARGER_STARTS: [Start; 7] = [
     Start { packets: 3, kinds: &[Packet::Ping, Packet::Sync, Packet::Empty], ..START },
     Start { reconnects: &[1], ..PINGS },
     Start { packets: 2, kinds: &[Packet::Sync, Packet::Empty], reconnects: &[2], ..START },
     Start { packets: 2, kinds: &[Packet::Empty, Packet::Create], reconnects: &[2, 1], ..START },
     Start { kinds: &[Packet::Empty, Packet::Create], reconnects: &[2, 2], ..START },
     Start { packets: 2, kinds: &[Packet::Sync, Packet::Empty], elections: 1, ..TO_ANOTHER },
+    drifting(Start { reconnects: &[2], ..PINGS }),
 ];
 
 /// With `ZK_LEASE_EXPLORE=1` the test tries larger worlds, in a release build for an hour.
