@@ -190,7 +190,7 @@ struct Explored {
     violation: Option<(&'static str, Vec<(u64, Step)>)>,
 }
 
-/// Tries every order of steps, the shortest ones first. It keeps hashes of the worlds that it has seen.
+/// Tries every order of steps, the shortest ones first but in a larger run. It keeps hashes of the worlds that it has seen.
 fn explore(start: Start) -> Explored {
     let mut explored = Explored::default();
     let hash = RandomState::new();
@@ -198,7 +198,9 @@ fn explore(start: Start) -> Explored {
     let mut seen = HashSet::from([hash.hash_one(&first)]);
     let mut left = VecDeque::from([(first, None)]);
     let mut steps: Vec<(Option<usize>, u64, Step)> = Vec::new();
-    while let Some((world, came_by)) = left.pop_front() {
+    // The worlds of a larger run would not fit into the memory at once.
+    let is_larger = std::env::var_os("ZK_LEASE_EXPLORE").is_some();
+    while let Some((world, came_by)) = if is_larger { left.pop_back() } else { left.pop_front() } {
         explored.worlds += 1;
         explored.proven += usize::from(world.evidence.expires_after().is_some());
         explored.closed += usize::from(world.closed_at.is_some());
