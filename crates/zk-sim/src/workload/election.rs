@@ -11,7 +11,7 @@ use zk_testing::Rng;
 
 use super::contender::{Attempt, enter, judge, keep};
 use super::managed::{self, Managed};
-use super::{Seat, impatient};
+use super::{Seat, impatient, unless_dropped};
 use crate::holding::Led;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
@@ -78,9 +78,17 @@ impl Candidate {
     }
 
     async fn run(self) {
+        let drops = Arc::clone(&self.world.slot(self.slot).drops);
         while !self.world.is_draining() {
             sleep(self.draw(|rng| rng.around(self.world.plan.think))).await;
-            if self.draw(|rng| rng.chance(0.5)) { self.lead().await } else { self.stand().await }
+            let operation = async {
+                if self.draw(|rng| rng.chance(0.5)) {
+                    self.lead().await
+                } else {
+                    self.stand().await
+                }
+            };
+            unless_dropped(&drops, operation).await;
         }
         self.terms(1).await;
     }
