@@ -9,7 +9,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
-use zk_session::{Client, CreateMode, ErrorOrigin};
+use tokio::time::sleep;
+use zk_session::{Client, CreateMode, Error, ErrorOrigin};
 use zk_testing::server::{Action, Rule, Target};
 use zk_testing::{ConnectionId, Cut, Op, SessionId};
 
@@ -220,15 +221,17 @@ fn elect_next(world: &World) {
 async fn recreate(world: &Arc<World>, slot: usize) {
     let Some(node) = world.oracle().operate(slot) else { return };
     let Some(operator) = outsider(world, usize::MAX, &mut world.rng(6)) else { return };
-    let deleted = operator.delete(&node, None).await;
+    // A client may have deleted its node by now.
+    if operator.delete(&node, None).await.is_err() {
+        return;
+    }
     let created = operator.create(&node, b"", CreateMode::Persistent).await;
-    world.oracle().log(format_args!("recreates {node}: {deleted:?}, {created:?}"));
-    tokio::time::sleep(world.plan.longest_timeout() / 4).await;
-    while operator
-        .delete(&node, None)
-        .await
-        .is_err_and(|error| error.origin() != ErrorOrigin::Server)
-    {}
+    world.oracle().log(format_args!("an operator recreates {node}: {created:?}"));
+    sleep(world.plan.longest_timeout() / 4).await;
+    let is_over = |error: Error| error.origin() != ErrorOrigin::Network;
+    while !operator.delete(&node, None).await.map_or_else(is_over, |()| true) {
+        sleep(world.plan.tick).await;
+    }
 }
 
 /// Parts of a session timeout. A delay ends a lease, and not the connection or the session. A pause ends

@@ -30,13 +30,13 @@ pub enum SmallWorld {
 impl SmallWorld {
     /// The plan. Its seed decides how the contenders act, and was chosen for what they do.
     pub(crate) fn plan(self) -> Plan {
-        let (recipe, seed) = match self {
-            Self::Mutex => (Recipe::Mutex, 1),
-            Self::RwLock => (Recipe::RwLock, 1),
-            Self::Semaphore => (Recipe::Semaphore, 1),
-            Self::Election => (Recipe::Election, 1),
-            Self::Counter => (Recipe::Counter, 1),
-            Self::DoubleBarrier => (Recipe::DoubleBarrier, 1),
+        let (recipe, seed, handoffs) = match self {
+            Self::Mutex => (Recipe::Mutex, 1, 3),
+            Self::RwLock => (Recipe::RwLock, 24, 4),
+            Self::Semaphore => (Recipe::Semaphore, 1, 3),
+            Self::Election => (Recipe::Election, 1, 3),
+            Self::Counter => (Recipe::Counter, 1, 8),
+            Self::DoubleBarrier => (Recipe::DoubleBarrier, 1, 3),
         };
         let suite = match self {
             Self::Counter | Self::DoubleBarrier => Suite::Coordination,
@@ -68,7 +68,7 @@ impl SmallWorld {
             is_selector: false,
             clients: vec![client; 2],
             latency: Latency { typical: millis(1), tail: 0.0, longest: tick * 2, linger: 0.0 },
-            handoffs: 3,
+            handoffs,
             hold: Hold { typical: timeout / 5, tail: 0.0, longest: timeout },
             think: millis(5),
             styles: Styles { acquire: 1, with_timeout: 0, one_try: 0, dropped: 0 },
