@@ -147,7 +147,14 @@ mod tests {
         let default = parse("sim").unwrap();
         assert_eq!((default.seeds, default.first, default.seed), (1_000, 0, None));
         assert_eq!(parse("sim --seed 3").unwrap().seed, Some(3));
-        for line in ["--seeds 0", "--seed 1 --seeds 2", "--seed 1 --first 0"] {
+        for line in [
+            "--seeds 0",
+            "--seed 1 --seeds 2",
+            "--seed 1 --first 0",
+            "--seed 1 singles",
+            "script --strike 1:drop",
+            "script --world mutex --strike 1",
+        ] {
             assert_eq!(parse(&format!("sim {line}")).unwrap_err().exit_code(), 2, "{line}");
         }
     }

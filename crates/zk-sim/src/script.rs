@@ -158,8 +158,12 @@ pub(crate) fn pass(world: &Arc<World>, passing: Passing<'_>) -> Fate {
 
 /// Returns the name of the operation that a client sends.
 fn sent(passing: &Passing<'_>) -> &'static str {
+    // A connect request begins with the version of the protocol, where others have their number.
+    if passing.frame.get(4..8) == Some(&[0; 4]) {
+        return "connect";
+    }
     let op = passing.frame.get(8..12).and_then(|op| op.try_into().ok()).map(i32::from_be_bytes);
-    Op::ALL.iter().find(|known| Some(**known as i32) == op).map_or("connect", |known| known.name())
+    Op::ALL.iter().find(|known| Some(**known as i32) == op).map_or("a frame", |known| known.name())
 }
 
 async fn strike(

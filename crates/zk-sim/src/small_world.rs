@@ -35,14 +35,17 @@ impl SmallWorld {
             Self::RwLock => (Recipe::RwLock, 24, 4),
             Self::Semaphore => (Recipe::Semaphore, 1, 3),
             Self::Election => (Recipe::Election, 1, 3),
-            Self::Counter => (Recipe::Counter, 1, 8),
+            Self::Counter => (Recipe::Counter, 1, 10),
             Self::DoubleBarrier => (Recipe::DoubleBarrier, 1, 3),
         };
         let suite = match self {
             Self::Counter | Self::DoubleBarrier => Suite::Coordination,
             _ => Suite::Locks,
         };
-        let tick = Duration::from_millis(100);
+        let millis = Duration::from_millis;
+        // Additions of two clients seldom meet, so that a lost one is repeated before the next one.
+        let think = if self == Self::Counter { millis(20) } else { millis(5) };
+        let tick = millis(100);
         let timeout = tick * 10;
         let client = ClientPlan { asked: timeout, timeout, contenders: 1, home: None };
         let mut plan = Plan::draw(suite, seed);
@@ -51,7 +54,6 @@ impl SmallWorld {
         plan.coordination.once = 0.5;
         plan.coordination.promoted_after = Some(1);
         plan.coordination.compares = 0.0;
-        let millis = Duration::from_millis;
         Plan {
             seed,
             servers: vec![ServerPlan::plain(tick); 3],
@@ -70,7 +72,7 @@ impl SmallWorld {
             latency: Latency { typical: millis(1), tail: 0.0, longest: tick * 2, linger: 0.0 },
             handoffs,
             hold: Hold { typical: timeout / 5, tail: 0.0, longest: timeout },
-            think: millis(5),
+            think,
             styles: Styles { acquire: 1, with_timeout: 0, one_try: 0, dropped: 0 },
             jitter: 0.0,
             requests_every: None,

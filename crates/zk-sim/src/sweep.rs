@@ -141,3 +141,61 @@ impl fmt::Display for Finding {
         write!(f, "  cargo xtask sim script --world {} --strike {}", self.world, strikes.join(","))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    /// Returns the lines of a trace without those of faults.
+    fn others(outcome: &Outcome) -> impl Iterator<Item = &str> {
+        outcome.trace.lines().filter(|line| !line.contains("fault script"))
+    }
+
+    #[test]
+    fn each_fault_strikes_at_its_point_and_changes_the_run() {
+        let whole = run_script(SmallWorld::Mutex, &[]);
+        for fault in Fault::value_variants() {
+            let script = [Strike { point: 25, fault: *fault }];
+            let outcome = run_script(SmallWorld::Mutex, &script);
+            assert_eq!(outcome.violation, None, "{fault}");
+            assert!(outcome.trace.contains(&format!("{fault} at 25")), "{fault}");
+            let is_same = others(&outcome).eq(others(&whole));
+            assert!(!is_same, "{fault}");
+            assert_eq!(run_script(SmallWorld::Mutex, &script).hash, outcome.hash, "{fault}");
+        }
+    }
+
+    #[test]
+    fn small_worlds_do_what_they_are_for() {
+        let granted = |world: SmallWorld, what: &str| {
+            let Outcome { trace, violation, .. } = run_script(world, &[]);
+            assert_eq!(violation, None, "{world}");
+            let (faults, _) = trace.split_once("all faults end").unwrap();
+            faults.matches(what).count()
+        };
+        assert_eq!(granted(SmallWorld::Mutex, "granted"), 3);
+        assert_eq!(granted(SmallWorld::RwLock, "granted #2"), 2, "as a writer and as a reader");
+        assert!(granted(SmallWorld::Semaphore, "-lease-0000000001\"]") > 0, "two permits");
+        assert_eq!(granted(SmallWorld::Election, "granted"), 3);
+        assert!(granted(SmallWorld::Counter, "Applied") > 3);
+        assert!(granted(SmallWorld::DoubleBarrier, "left with all others") > 1);
+    }
+
+    #[test]
+    fn pairs_strike_at_later_points_of_the_run_with_one_fault() {
+        let faults = vec![Fault::CutBefore];
+        let sweep = Sweep { world: SmallWorld::Counter, faults, has_pairs: false, threads: 1 };
+        let singles = sweep.run();
+        assert_eq!(singles.runs, 1 + u64::try_from(singles.points).unwrap());
+        assert!(singles.findings.is_empty());
+        let later = sweep.strikes(&[true, false, true], 1);
+        assert_eq!(
+            later.iter().map(Strike::to_string).collect::<Vec<_>>(),
+            ["2:cut-before", "3:cut-before"]
+        );
+        let late = Sweep { faults: vec![Fault::Late], ..sweep };
+        assert_eq!(late.strikes(&[true, false, true], 0).len(), 2);
+    }
+}
