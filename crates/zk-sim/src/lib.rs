@@ -38,6 +38,7 @@ mod script;
 mod server_faults;
 mod servers;
 mod small_world;
+mod strikes;
 mod suite;
 mod sweep;
 mod trace;

@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
-use crate::script::{Fate, Passing, pass};
+use crate::script::{Fate, Passing};
 use crate::world::World;
 use crate::zxids::{Newest, Replies, Seen};
 
@@ -233,9 +233,15 @@ impl Wire {
     }
 
     fn pass(&self, is_sent: bool, frame: &[u8]) -> Fate {
-        let Some(inner) = &self.inner else { return Fate::Passes };
+        let (Some(script), Some(inner)) = (&self.world.script, &self.inner) else {
+            return Fate::Passes;
+        };
+        if self.world.is_draining() || self.slot >= self.world.slots() {
+            return Fate::Passes;
+        }
         let (slot, server, connection) = (self.slot, self.server, inner.id());
-        pass(&self.world, Passing { slot, server, connection, is_sent, frame })
+        let passing = Passing { slot, server, connection, is_sent, frame };
+        script.pass(passing, &mut self.world.oracle())
     }
 
     /// Closes the connection for both sides. The client reads what has arrived before.

@@ -18,6 +18,7 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::script::{Script, Strike};
 use crate::small_world::SmallWorld;
+use crate::strikes;
 use crate::suite::Suite;
 use crate::workload::{self, double_barrier, registration, semaphore};
 use crate::world::World;
@@ -129,6 +130,7 @@ async fn course(world: Arc<World>) {
     }
     let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
     tokio::spawn(orphans::judge_all(Arc::clone(&world)));
+    tokio::spawn(strikes::strike_all(Arc::clone(&world)));
     let overwrites = (world.plan.recipe == Recipe::Registration)
         .then(|| tokio::spawn(registration::overwrite(Arc::clone(&world), world.rng(5))));
     let expiries = tokio::spawn(faults::expire_owners(Arc::clone(&world), world.rng(2)));
