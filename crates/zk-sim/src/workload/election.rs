@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex as Shared, PoisonError};
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockError, Mutex};
-use zk_session::{Client, SessionManager};
+use zk_session::{Client, SessionId, SessionManager};
 use zk_testing::Rng;
 
 use super::contender::{Attempt, enter, judge, keep};
@@ -164,7 +164,9 @@ impl Candidate {
             _ => match candidacy.resign().await {
                 Ok(()) => {
                     let is_there = |node: &String| {
+                        // An operator may have created a node of the same name.
                         self.world.server.with(|ensemble| ensemble.tree().contains(node))
+                            && !self.world.oracle().was_operated(node, SessionId::NONE)
                     };
                     if let Some(node) = nodes.into_iter().find(is_there) {
                         let text = format!("{} has resigned, {node} is there", self.name);
