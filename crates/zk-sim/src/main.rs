@@ -2,15 +2,17 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use zk_sim::{Campaign, Outcome, Suite};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use zk_sim::{Campaign, Fault, Outcome, SmallWorld, Strike, Suite, Sweep, Swept};
 
 /// Simulates clients, sessions and locks against in-memory servers with faults, deterministically.
 ///
 /// The exit status is 0 if every invariant held, 1 if one was broken, and 2 if the command line is wrong.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask sim")]
+#[command(name = "cargo xtask sim", args_conflicts_with_subcommands = true)]
 struct Options {
+    #[command(subcommand)]
+    scripted: Option<Scripted>,
     /// Runs N seeds, and checks the invariants after every event; runs some seeds twice, to see that they
     /// take the same course
     #[arg(
@@ -33,15 +35,48 @@ struct Options {
     coordination: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum Scripted {
+    /// Runs small worlds with every single fault at every point: each frame in either direction
+    Singles(Chosen),
+    /// Runs small worlds with every pair of faults
+    Pairs(Chosen),
+    /// Runs a small world with the faults of a script, and prints all that happens
+    Script {
+        /// The world
+        #[arg(long)]
+        world: SmallWorld,
+        /// The faults, each as POINT:FAULT
+        #[arg(long, value_delimiter = ',')]
+        strike: Vec<Strike>,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Chosen {
+    /// The worlds, by default all of them
+    #[arg(long, value_delimiter = ',')]
+    world: Vec<SmallWorld>,
+    /// The faults, by default all of them
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<Fault>,
+}
+
 /// Lines of a trace that are printed when a campaign fails.
 const TAIL_LINES: usize = 60;
 
+/// Findings of a sweep that are printed.
+const FINDINGS_SHOWN: usize = 20;
+
 fn main() -> ExitCode {
-    let Options { seeds: count, first, seed, coordination } = Options::parse();
+    let Options { scripted, seeds: count, first, seed, coordination } = Options::parse();
     let suite = if coordination { Suite::Coordination } else { Suite::Locks };
-    let done = match seed {
-        Some(seed) => replay(suite, seed),
-        None => seeds(suite, first, count),
+    let done = match (scripted, seed) {
+        (Some(Scripted::Singles(chosen)), _) => sweep(&chosen, false),
+        (Some(Scripted::Pairs(chosen)), _) => sweep(&chosen, true),
+        (Some(Scripted::Script { world, strike }), _) => show(&zk_sim::run_script(world, &strike)),
+        (None, Some(seed)) => show(&zk_sim::run(suite, seed)),
+        (None, None) => seeds(suite, first, count),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -63,10 +98,29 @@ fn seeds(suite: Suite, first: u64, count: u64) -> bool {
     }
 }
 
-fn replay(suite: Suite, seed: u64) -> bool {
-    let outcome = zk_sim::run(suite, seed);
+/// Runs the chosen worlds, and prints a line of a table for each, and the findings.
+fn sweep(Chosen { world, faults }: &Chosen, has_pairs: bool) -> bool {
+    let of = |all: &[SmallWorld]| if world.is_empty() { all.to_vec() } else { world.clone() };
+    let faults = if faults.is_empty() { Fault::value_variants().to_vec() } else { faults.clone() };
+    println!("| world | points | runs | findings | time |\n|---|---|---|---|---|");
+    let mut findings = Vec::new();
+    for world in of(SmallWorld::value_variants()) {
+        let faults = faults.clone();
+        let swept = Sweep { world, faults, has_pairs, threads: threads() }.run();
+        let Swept { points, runs, elapsed, .. } = &swept;
+        let found = swept.findings.len();
+        println!("| {world} | {points} | {runs} | {found} | {:.0} s |", elapsed.as_secs_f64());
+        findings.extend(swept.findings);
+    }
+    for finding in findings.iter().take(FINDINGS_SHOWN) {
+        println!("{finding}");
+    }
+    findings.is_empty()
+}
+
+fn show(outcome: &Outcome) -> bool {
     print!("{}", outcome.trace);
-    verdict(&outcome)
+    verdict(outcome)
 }
 
 fn verdict(outcome: &Outcome) -> bool {
@@ -93,7 +147,14 @@ mod tests {
         let default = parse("sim").unwrap();
         assert_eq!((default.seeds, default.first, default.seed), (1_000, 0, None));
         assert_eq!(parse("sim --seed 3").unwrap().seed, Some(3));
-        for line in ["--seeds 0", "--seed 1 --seeds 2", "--seed 1 --first 0"] {
+        for line in [
+            "--seeds 0",
+            "--seed 1 --seeds 2",
+            "--seed 1 --first 0",
+            "--seed 1 singles",
+            "script --strike 1:drop",
+            "script --world mutex --strike 1",
+        ] {
             assert_eq!(parse(&format!("sim {line}")).unwrap_err().exit_code(), 2, "{line}");
         }
     }

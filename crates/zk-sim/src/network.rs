@@ -18,6 +18,7 @@ use crate::clock::now;
 use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
+use crate::script::{Fate, Passing};
 use crate::world::World;
 use crate::zxids::{Newest, Replies, Seen};
 
@@ -72,8 +73,12 @@ impl Connector for Network {
             }
             let stream = world.server.stream(number.unwrap_or(0))?;
             Ok(Wire {
+                server: number.unwrap_or(0),
                 inner: Some(stream),
                 world,
+                unsent: Vec::new(),
+                unread: Vec::new(),
+                lingers: false,
                 rng,
                 outgoing: VecDeque::new(),
                 incoming: VecDeque::new(),
@@ -110,6 +115,13 @@ pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Conf
     Some(config.lease_assumptions(assumptions).rearm_chunk_bytes(chunk))
 }
 
+/// Takes the next complete frame, its length included, from the front of the bytes.
+fn next_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let len = u32::from_be_bytes(bytes.get(..4)?.try_into().ok()?);
+    let end = 4 + usize::try_from(len).ok()?;
+    (bytes.len() >= end).then(|| bytes.drain(..end).collect())
+}
+
 fn is_killed(process: Option<&Process>) -> bool {
     process.is_some_and(Process::is_killed)
 }
@@ -122,9 +134,16 @@ fn latency(world: &World, rng: &mut Rng) -> Duration {
 
 /// The client's end of one connection.
 pub(crate) struct Wire {
+    server: usize,
     inner: Option<MemoryStream>,
     world: Arc<World>,
     rng: Rng,
+    /// Bytes of incomplete frames, in a run with a script.
+    unsent: Vec<u8>,
+    unread: Vec<u8>,
+    /// Whether the bytes in flight arrive although the client has closed the connection.
+    lingers: bool,
+    /// Bytes for the server. A piece without bytes ends the connection.
     outgoing: VecDeque<(Instant, Vec<u8>)>,
     incoming: VecDeque<(Instant, Piece)>,
     ended: bool,
@@ -149,10 +168,14 @@ impl Wire {
         while self.outgoing.front().is_some_and(|(due, _)| *due <= now)
             && let Some((_, bytes)) = self.outgoing.pop_front()
         {
+            if bytes.is_empty() {
+                return self.hang_up(now);
+            }
             // A failure shows up as the end of the stream.
             let _ = Pin::new(&mut *inner).poll_write(cx, &bytes);
         }
         while !self.ended {
+            let Some(inner) = &mut self.inner else { return };
             let mut space = [0; 4_096];
             let mut buf = ReadBuf::new(&mut space);
             let piece = match Pin::new(&mut *inner).poll_read(cx, &mut buf) {
@@ -164,8 +187,69 @@ impl Wire {
             self.ended = matches!(piece, Piece::End(_));
             let due = now + latency(&self.world, &mut self.rng);
             let due = self.incoming.back().map_or(due, |(before, _)| due.max(*before));
-            self.incoming.push_back((due, piece));
+            match piece {
+                Piece::Bytes(bytes, _) if self.world.script.is_some() => {
+                    self.unread.extend(bytes);
+                    if self.take_in(due) {
+                        return;
+                    }
+                }
+                piece => self.incoming.push_back((due, piece)),
+            }
         }
+    }
+
+    /// Puts complete frames from the server on their way to the client, each as a point of the script.
+    fn take_in(&mut self, due: Instant) -> bool {
+        while let Some(frame) = next_frame(&mut self.unread) {
+            let fate = self.pass(false, &frame);
+            if fate != Fate::CutBefore {
+                self.incoming.push_back((due, Piece::Bytes(frame, 0)));
+            }
+            if fate != Fate::Passes {
+                self.hang_up(due);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Puts complete frames on their way to the server, each as a point of the script.
+    fn send_frames(&mut self, due: Instant) {
+        while let Some(frame) = next_frame(&mut self.unsent) {
+            let fate = self.pass(true, &frame);
+            match fate {
+                Fate::Passes => self.outgoing.push_back((due, frame)),
+                Fate::CutBefore => self.outgoing.push_back((due, Vec::new())),
+                Fate::CutAfter => self.outgoing.extend([(due, frame), (due, Vec::new())]),
+                Fate::Late => {
+                    let late = due + self.world.plan.longest_timeout() / 2;
+                    self.outgoing.push_back((late, frame));
+                    self.incoming.push_back((due, Piece::End(None)));
+                    (self.ended, self.lingers) = (true, true);
+                }
+            }
+        }
+    }
+
+    fn pass(&self, is_sent: bool, frame: &[u8]) -> Fate {
+        let (Some(script), Some(inner)) = (&self.world.script, &self.inner) else {
+            return Fate::Passes;
+        };
+        if self.world.is_draining() || self.slot >= self.world.slots() {
+            return Fate::Passes;
+        }
+        let (slot, server, connection) = (self.slot, self.server, inner.id());
+        let passing = Passing { slot, server, connection, is_sent, frame };
+        script.pass(passing, &mut self.world.oracle())
+    }
+
+    /// Closes the connection for both sides. The client reads what has arrived before.
+    fn hang_up(&mut self, due: Instant) {
+        self.inner = None;
+        self.outgoing.clear();
+        self.ended = true;
+        self.incoming.push_back((due, Piece::End(None)));
     }
 
     /// Sets the timer that wakes the task when more bytes are due. Returns true if they are due
@@ -245,12 +329,14 @@ impl AsyncWrite for Wire {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        if is_killed(this.process.as_deref()) {
+        if is_killed(this.process.as_deref()) || this.inner.is_none() {
             return Poll::Ready(Ok(bytes.len()));
         }
         this.exchange.send(now(), bytes, &mut this.world.oracle().bounds);
         let latency = latency(&this.world, &mut this.rng);
+        let is_scripted = this.world.script.is_some();
         if latency.is_zero()
+            && !is_scripted
             && this.outgoing.is_empty()
             && let Some(inner) = &mut this.inner
         {
@@ -258,7 +344,12 @@ impl AsyncWrite for Wire {
         }
         let due = now() + latency;
         let due = this.outgoing.back().map_or(due, |(before, _)| due.max(*before));
-        this.outgoing.push_back((due, bytes.to_vec()));
+        if is_scripted {
+            this.unsent.extend(bytes);
+            this.send_frames(due);
+        } else {
+            this.outgoing.push_back((due, bytes.to_vec()));
+        }
         if this.arm(cx) {
             cx.waker().wake_by_ref();
         }
@@ -292,7 +383,7 @@ impl Drop for Wire {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
         let outgoing = if !is_killed(self.process.as_deref())
-            && self.rng.chance(self.world.plan.latency.linger)
+            && (self.lingers || self.rng.chance(self.world.plan.latency.linger))
         {
             std::mem::take(&mut self.outgoing)
         } else {

@@ -16,6 +16,9 @@ use crate::oracle::Violation;
 use crate::orphans;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
+use crate::script::{Script, Strike};
+use crate::small_world::SmallWorld;
+use crate::strikes;
 use crate::suite::Suite;
 use crate::workload::{self, double_barrier, registration, semaphore};
 use crate::world::World;
@@ -44,6 +47,8 @@ pub struct Outcome {
     pub virtual_time: Duration,
     /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Whether a client sends the frame of each point, in a run with a script.
+    pub points: Vec<bool>,
 }
 
 /// Runs one seed on a new runtime.
@@ -53,18 +58,32 @@ pub struct Outcome {
 /// Panics if the runtime cannot be built.
 #[must_use]
 pub fn run(suite: Suite, seed: u64) -> Outcome {
+    run_plan(Plan::draw(suite, seed), None)
+}
+
+/// Runs a small world in which these faults strike.
+///
+/// # Panics
+///
+/// Panics if the runtime cannot be built.
+#[must_use]
+pub fn run_script(world: SmallWorld, strikes: &[Strike]) -> Outcome {
+    run_plan(world.plan(), Some(Script::new(strikes.to_vec())))
+}
+
+fn run_plan(plan: Plan, script: Option<Script>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap_or_else(|error| panic!("no runtime: {error}"));
-    runtime.block_on(simulate(Plan::draw(suite, seed)))
+    runtime.block_on(simulate(plan, script))
 }
 
-async fn simulate(plan: Plan) -> Outcome {
+async fn simulate(plan: Plan, script: Option<Script>) -> Outcome {
     let seed = plan.seed;
     let start = now();
-    let world = World::new(plan);
+    let world = World::new(plan, script);
     world.oracle().log(format_args!("{:?}", world.plan));
     let mut course = tokio::spawn(course(Arc::clone(&world)));
     let news = Arc::clone(&world.oracle().news);
@@ -96,6 +115,7 @@ async fn simulate(plan: Plan) -> Outcome {
         handoffs: oracle.handoffs,
         virtual_time: now() - start,
         faults: std::mem::take(&mut oracle.faults),
+        points: world.script.as_ref().map(Script::take_reached).unwrap_or_default(),
     }
 }
 
@@ -110,6 +130,7 @@ async fn course(world: Arc<World>) {
     }
     let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
     tokio::spawn(orphans::judge_all(Arc::clone(&world)));
+    tokio::spawn(strikes::strike_all(Arc::clone(&world)));
     let overwrites = (world.plan.recipe == Recipe::Registration)
         .then(|| tokio::spawn(registration::overwrite(Arc::clone(&world), world.rng(5))));
     let expiries = tokio::spawn(faults::expire_owners(Arc::clone(&world), world.rng(2)));

@@ -21,7 +21,7 @@ impl ServerPlan {
     /// minimum. The longest timeout that a client is granted is at most twice the shortest one.
     pub(crate) fn draw(seed: u64, count: usize, tick: Duration, asked: &[Duration]) -> Vec<Self> {
         let mut rng = Rng::new(seed ^ 0x6469_6666_6572);
-        let same = Self { tick, shortest: tick * 2, longest: tick * 20 };
+        let same = Self::plain(tick);
         if count == 1 || rng.chance(0.5) {
             return vec![same; count];
         }
@@ -39,6 +39,11 @@ impl ServerPlan {
             longest: if differ && rng.chance(0.5) { longest / 2 } else { longest },
         });
         own.collect()
+    }
+
+    /// Returns the plan of a server with the usual limits of a timeout.
+    pub(crate) fn plain(tick: Duration) -> Self {
+        Self { tick, shortest: tick * 2, longest: tick * 20 }
     }
 
     pub(crate) fn granted(&self, asked: Duration) -> Duration {

@@ -14,9 +14,12 @@ use crate::clock::now;
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::process::Process;
+use crate::script::Script;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
+    /// The faults of a run that draws none.
+    pub(crate) script: Option<Script>,
     pub(crate) server: TestServer,
     oracle: Arc<Mutex<Oracle>>,
     slots: Vec<Mutex<Slot>>,
@@ -34,10 +37,12 @@ pub(crate) struct Slot {
     pub(crate) sessions: Option<SessionManager>,
     /// Drivers of this client and of earlier ones.
     pub(crate) drivers: Vec<JoinHandle<()>>,
+    /// Wakes the contender whose operation is to be dropped.
+    pub(crate) drops: Arc<Notify>,
 }
 
 impl World {
-    pub(crate) fn new(plan: Plan) -> Arc<Self> {
+    pub(crate) fn new(plan: Plan, script: Option<Script>) -> Arc<Self> {
         let settings = Settings::new()
             .servers(plan.servers.len())
             .tick_time(plan.tick)
@@ -65,7 +70,7 @@ impl World {
         let slots = plan.clients.iter().map(|_| Mutex::default()).collect();
         let (draining, next_number) = (AtomicBool::new(false), AtomicU64::new(1));
         let target = Notify::new();
-        Arc::new(Self { plan, server, oracle, slots, draining, target, next_number })
+        Arc::new(Self { plan, script, server, oracle, slots, draining, target, next_number })
     }
 
     /// Locks the oracle. The guard must not be held across an await, or across a call of the

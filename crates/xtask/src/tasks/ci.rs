@@ -60,6 +60,8 @@ fn simulation_and_fuzzing() -> Vec<Job> {
     vec![
         sim(&["--seeds", SEEDS]),
         sim(&["--coordination", "--seeds", COORDINATION_SEEDS]),
+        sim(&["singles"]),
+        sim(&["pairs", "--world", "mutex", "--faults", CUTS]),
         task(&["fuzz", "--quick"]),
     ]
 }
@@ -76,6 +78,9 @@ fn task(words: &[&str]) -> Job {
 /// Seeds that every change must pass without a failure.
 const SEEDS: &str = "1000";
 const COORDINATION_SEEDS: &str = "400";
+
+/// The faults of which every change must pass each pair.
+pub(super) const CUTS: &str = "cut-before,cut-after";
 
 /// With the features of the tests, so that nothing is built again.
 const DOC_TESTS: [&str; 5] = ["test", "--workspace", "--doc", "--features", "zk-recipes/tracing"];

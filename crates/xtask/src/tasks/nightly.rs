@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::ci::CUTS;
 use super::{Failure, LIBRARIES, cargo, planted, servers, step, this_program};
 use crate::poll;
 
@@ -35,6 +36,7 @@ fn sweeps() -> Result<Vec<Command>, Failure> {
         cargo(&["test", "--package", "zk-recipes", "--test", "ten_thousand"]),
         this_program(&["sim", "--seeds", "20000"]),
         this_program(&["sim", "--coordination", "--seeds", "10000"]),
+        this_program(&["sim", "pairs", "--faults", CUTS]),
         planted,
         this_program(&["fuzz", "--secs", "60"]),
     ];

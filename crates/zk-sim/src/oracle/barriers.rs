@@ -97,8 +97,10 @@ impl Barriers {
                 Some(name) if name.starts_with(CLOSER) => drop(self.closers.remove(path)),
                 Some(_) => {
                     let owner = self.members.remove(path).map(|(_, owner)| owner);
-                    if owner.is_some_and(|owner| owner != session) {
-                        ensure(!self.sessions.contains(&session), || {
+                    if let Some(owner) = owner.filter(|owner| *owner != session) {
+                        // A node without an owner is an operator's, with the name of a member.
+                        let is_operated = owner == SessionId::NONE;
+                        ensure(is_operated || !self.sessions.contains(&session), || {
                             format!("{session} deleted {path}, another member")
                         })?;
                         self.operated.insert(path.to_owned());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::{LockError, LockGuard, LossReason};
-use zk_session::ErrorOrigin;
+use zk_session::{ErrorOrigin, SessionId};
 
 use super::{Seat, impatient};
 use crate::clock::now;
@@ -275,8 +275,10 @@ where
                 let there = |node: &&String| {
                     seat.world.server.with(|ensemble| ensemble.tree().contains(node))
                 };
-                let there: Vec<&String> = nodes.iter().filter(there).collect();
+                let mut there: Vec<&String> = nodes.iter().filter(there).collect();
                 let mut oracle = seat.world.oracle();
+                // An operator may have created a node of the same name.
+                there.retain(|node| !oracle.was_operated(node, SessionId::NONE));
                 // A local queue keeps the node for the next holder.
                 if !there.is_empty() && seat.world.plan.recipe != Recipe::LocalQueue {
                     let text = format!("#{number} was released, {there:?} is there");

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex as Shared, PoisonError};
 
 use tokio::time::{sleep, timeout};
 use zk_recipes::{Candidacy, Election, HeldLock, Interruption, Leadership, LockError, Mutex};
-use zk_session::{Client, SessionManager};
+use zk_session::{Client, SessionId, SessionManager};
 use zk_testing::Rng;
 
 use super::contender::{Attempt, enter, judge, keep};
 use super::managed::{self, Managed};
-use super::{Seat, impatient};
+use super::{Seat, impatient, unless_dropped};
 use crate::holding::Led;
 use crate::oracle::{Claim, Share};
 use crate::plan::Plan;
@@ -78,9 +78,17 @@ impl Candidate {
     }
 
     async fn run(self) {
+        let drops = Arc::clone(&self.world.slot(self.slot).drops);
         while !self.world.is_draining() {
             sleep(self.draw(|rng| rng.around(self.world.plan.think))).await;
-            if self.draw(|rng| rng.chance(0.5)) { self.lead().await } else { self.stand().await }
+            let operation = async {
+                if self.draw(|rng| rng.chance(0.5)) {
+                    self.lead().await
+                } else {
+                    self.stand().await
+                }
+            };
+            unless_dropped(&drops, operation).await;
         }
         self.terms(1).await;
     }
@@ -156,7 +164,9 @@ impl Candidate {
             _ => match candidacy.resign().await {
                 Ok(()) => {
                     let is_there = |node: &String| {
+                        // An operator may have created a node of the same name.
                         self.world.server.with(|ensemble| ensemble.tree().contains(node))
+                            && !self.world.oracle().was_operated(node, SessionId::NONE)
                     };
                     if let Some(node) = nodes.into_iter().find(is_there) {
                         let text = format!("{} has resigned, {node} is there", self.name);

@@ -22,11 +22,14 @@ mod tree_writer;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::{Either, select};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use zk_recipes::{LockError, LockGuard, Mutex, RwLock, Semaphore, SemaphoreMutex};
 use zk_session::{Client, SessionId};
@@ -77,6 +80,7 @@ fn judge(
 /// drains.
 pub(crate) async fn contend(mut seat: Seat) {
     let think = seat.world.plan.think;
+    let drops = Arc::clone(&seat.world.slot(seat.slot).drops);
     while !seat.world.is_draining() {
         let pause = seat.rng.around(think);
         if !pause.is_zero() {
@@ -95,26 +99,40 @@ pub(crate) async fn contend(mut seat: Seat) {
             }
             continue;
         }
-        let is_over = match seat.world.plan.recipe {
-            Recipe::Mutex | Recipe::LocalQueue => mutex::once(&mut seat).await,
-            Recipe::RwLock => rwlock::once(&mut seat).await,
-            Recipe::Semaphore => semaphore::once(&mut seat).await,
-            Recipe::SemaphoreMutex => mutex::once_by_semaphore(&mut seat).await,
-            Recipe::MultiLock => multi_lock::once(&mut seat).await,
-            Recipe::Shared => shared::once(&mut seat).await,
-            Recipe::Revocation => revocation::once(&mut seat).await,
-            Recipe::Counter => counter::once(&mut seat).await,
-            Recipe::DoubleBarrier => double_barrier::once(&mut seat).await,
-            Recipe::Barrier => barrier::once(&mut seat).await,
-            Recipe::Cache => tree_writer::once(&mut seat).await,
-            // They have workloads of their own.
-            Recipe::Election | Recipe::Registration | Recipe::KeptNode | Recipe::Discovery => {
-                return;
-            }
+        let Some(is_over) = unless_dropped(&drops, once(&mut seat)).await else {
+            seat.lost_is_watched.store(false, Ordering::Relaxed);
+            continue;
         };
         if is_over {
             return;
         }
+    }
+}
+
+/// Does one operation of the recipe of the seed. Returns true if the session is over.
+async fn once(seat: &mut Seat) -> bool {
+    match seat.world.plan.recipe {
+        Recipe::Mutex | Recipe::LocalQueue => mutex::once(seat).await,
+        Recipe::RwLock => rwlock::once(seat).await,
+        Recipe::Semaphore => semaphore::once(seat).await,
+        Recipe::SemaphoreMutex => mutex::once_by_semaphore(seat).await,
+        Recipe::MultiLock => multi_lock::once(seat).await,
+        Recipe::Shared => shared::once(seat).await,
+        Recipe::Revocation => revocation::once(seat).await,
+        Recipe::Counter => counter::once(seat).await,
+        Recipe::DoubleBarrier => double_barrier::once(seat).await,
+        Recipe::Barrier => barrier::once(seat).await,
+        Recipe::Cache => tree_writer::once(seat).await,
+        // They have workloads of their own.
+        Recipe::Election | Recipe::Registration | Recipe::KeptNode | Recipe::Discovery => true,
+    }
+}
+
+/// Completes an operation. Returns `None` if a script drops its future before.
+async fn unless_dropped<F: Future>(drops: &Notify, operation: F) -> Option<F::Output> {
+    match select(pin!(operation), pin!(drops.notified())).await {
+        Either::Left((output, _)) => Some(output),
+        Either::Right(_) => None,
     }
 }
 
