@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::State;
 use crate::own_past;
-use crate::record::{Ended, Entry, Kind, Level};
+use crate::record::{Ended, Entry, Kind, Level, Moment, Node, Write};
 use crate::search::{Found, Interval, Model, search};
 
 /// Verdict on a history.
@@ -69,15 +69,29 @@ fn is_judged(entry: &Entry) -> bool {
 }
 
 /// Returns the writes that a read shows, by their data, with the first return of such a read.
-fn observed(entries: &[Entry]) -> HashMap<u64, u64> {
+fn observed(entries: &[Entry]) -> HashMap<u64, (Moment, Node)> {
     let mut observed = HashMap::new();
     for entry in entries {
-        let Some((moment, Ended::Read(Some(node)))) = &entry.returned else { continue };
+        let Some((moment, Ended::Read(Some(node)))) = entry.returned else { continue };
         let Some(data) = node.data else { continue };
-        let first = observed.entry(data).or_insert(moment.order);
-        *first = moment.order.min(*first);
+        let first = observed.entry(data).or_insert((moment, node));
+        first.0 = moment.min(first.0);
     }
     observed
+}
+
+/// Returns the operation as reads show it: data that was read proves that its write was applied, although the
+/// outcome is unknown.
+fn settled(entry: &Entry, observed: &HashMap<u64, (Moment, Node)>) -> Entry {
+    let mut settled = entry.clone();
+    if let (Kind::Write(writes), Ended::Unknown) = (&entry.kind, entry.ended()) {
+        let seen = |write: &Write| observed.get(&write.change.data()?).copied();
+        let seen: Vec<Option<(Moment, Node)>> = writes.iter().map(seen).collect();
+        let first = seen.iter().flatten().map(|(moment, _)| *moment).min();
+        let nodes = seen.iter().map(|seen| seen.map(|(_, node)| node)).collect();
+        settled.returned = first.map(|moment| (moment, Ended::Applied(nodes)));
+    }
+    settled
 }
 
 enum Explained {
@@ -87,42 +101,37 @@ enum Explained {
 }
 
 /// Searches an order of the operations of a group.
-fn explain(group: &str, entries: &[&Entry], observed: &HashMap<u64, u64>) -> Explained {
-    let interval = |entry: &&Entry| {
-        let returned = match (&entry.returned, entry.ended(), &entry.kind) {
-            (_, Ended::Unknown, Kind::Write(writes)) => {
-                // Data that was read shows that the write had taken effect.
-                let numbers = writes.iter().filter_map(|write| write.change.data());
-                numbers.filter_map(|data| observed.get(&data).copied()).min()
-            }
-            (returned, ..) => returned.as_ref().map(|(moment, _)| moment.order),
-        };
-        Interval { invoked: entry.invoked.order, returned }
+fn explain(group: &str, entries: &[&Entry], observed: &HashMap<u64, (Moment, Node)>) -> Explained {
+    let entries: Vec<Entry> = entries.iter().map(|entry| settled(entry, observed)).collect();
+    let interval = |entry: &Entry| Interval {
+        invoked: entry.invoked.order,
+        returned: entry.returned.as_ref().map(|(moment, _)| moment.order),
     };
     let intervals: Vec<Interval> = entries.iter().map(interval).collect();
-    match search(&Group(entries), &intervals, State::default(), STEPS_MAX) {
+    let text = |next: usize, state| {
+        format!("{group}*: no order explains {}; before it: {state:?}", entries[next])
+    };
+    match search(&Group(&entries), &intervals, &State::default(), STEPS_MAX) {
         Found::Order => Explained::Yes,
-        Found::GaveUp => Explained::Undecided(format!("{group}*: more than {STEPS_MAX} steps")),
-        Found::Nothing(next, state) => {
-            let text =
-                format!("{group}*: no order explains {}; before it: {state:?}", entries[next]);
-            Explained::No(text)
+        Found::Nothing(next, state) => Explained::No(text(next, state)),
+        Found::GaveUp(next, state) => {
+            Explained::Undecided(format!("{STEPS_MAX} steps, {}", text(next, state)))
         }
     }
 }
 
 /// Operations of the nodes of a group.
-struct Group<'a>(&'a [&'a Entry]);
+struct Group<'a>(&'a [Entry]);
 
 impl Model for Group<'_> {
     type State = State;
 
     fn after(&self, index: usize, state: &State) -> Option<State> {
-        state.after(self.0[index])
+        state.after(&self.0[index])
     }
 
     fn has_passed(&self, index: usize, state: &State) -> bool {
-        state.has_passed(self.0[index])
+        state.has_passed(&self.0[index])
     }
 
     fn is_near(&self, open: usize, other: usize) -> bool {

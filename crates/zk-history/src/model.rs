@@ -57,16 +57,20 @@ impl State {
                 next.shows(path, seen.as_ref()).then_some(next)
             }
             (Kind::Write(writes), Ended::Applied(seen)) => {
+                let zxid = entry.transaction();
+                if zxid.is_some_and(|zxid| zxid <= self.newest) {
+                    return None;
+                }
                 for (write, seen) in writes.iter().zip(seen) {
                     next.apply(write).ok()?;
-                    let Some(seen) = seen else { continue };
-                    if seen.mzxid <= self.newest || !next.shows(&write.path, Some(seen)) {
+                    if let Some(zxid) = zxid {
+                        next.stamp(&write.path, zxid);
+                    }
+                    if seen.is_some() && !next.shows(&write.path, seen.as_ref()) {
                         return None;
                     }
                 }
-                // All writes of a transaction have one zxid.
-                let zxids = seen.iter().flatten().map(|node| node.mzxid);
-                next.newest = zxids.fold(self.newest, i64::max);
+                next.newest = zxid.unwrap_or(self.newest);
                 Some(next)
             }
             (Kind::Write(writes), Ended::Rejected(index, rejection)) => {
@@ -87,19 +91,21 @@ impl State {
     /// Returns whether an operation shows a node that this state has left behind, so that the operation fits
     /// no later state either.
     pub(crate) fn has_passed(&self, entry: &Entry) -> bool {
+        if entry.transaction().is_some_and(|zxid| zxid <= self.newest) {
+            return true;
+        }
         let is_write = matches!(entry.kind, Kind::Write(_));
         entry.seen().into_iter().any(|(path, seen)| {
             let Some(seen) = seen else { return false };
             let known = self.nodes.iter().find(|(own, _)| own == path);
-            is_write && seen.mzxid <= self.newest
-                || match known {
-                    None => seen.czxid <= self.newest,
-                    Some((_, known)) => {
-                        let is_older = seen.version < known.version + i32::from(is_write);
-                        seen.czxid < known.czxid.least()
-                            || known.czxid == Stamp::At(seen.czxid) && is_older
-                    }
+            match known {
+                None => seen.czxid <= self.newest,
+                Some((_, known)) => {
+                    let is_older = seen.version < known.version + i32::from(is_write);
+                    seen.czxid < known.czxid.least()
+                        || known.czxid == Stamp::At(seen.czxid) && is_older
                 }
+            }
         })
     }
 
@@ -133,6 +139,15 @@ impl State {
             (_, Err(_)) => {}
         }
         Ok(())
+    }
+
+    /// Sets the zxid of the last write of a node.
+    fn stamp(&mut self, path: &str, zxid: i64) {
+        let Some((_, known)) = self.nodes.iter_mut().find(|(own, _)| own == path) else { return };
+        known.mzxid = Stamp::At(zxid);
+        if known.version == 0 {
+            known.czxid = Stamp::At(zxid);
+        }
     }
 
     /// Returns whether a reply shows the node of this state. Its zxids become known.

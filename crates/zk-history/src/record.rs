@@ -128,6 +128,12 @@ impl Entry {
         self.returned.as_ref().map_or(&Ended::Unknown, |(_, ended)| ended)
     }
 
+    /// Returns the zxid of a write that was applied, if its reply has it.
+    pub(crate) fn transaction(&self) -> Option<i64> {
+        let Ended::Applied(nodes) = self.ended() else { return None };
+        self.zxid.or_else(|| nodes.iter().flatten().map(|node| node.mzxid).next())
+    }
+
     /// Returns the paths of the operation, each with the node that the reply shows there.
     pub(crate) fn seen(&self) -> Vec<(&str, Option<&Node>)> {
         match (&self.kind, self.ended()) {

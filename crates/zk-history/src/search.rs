@@ -38,8 +38,8 @@ pub(crate) enum Found<S> {
     Order,
     /// No order does. The longest one leads to this state, and this operation does not fit.
     Nothing(usize, S),
-    /// The search has taken too many steps.
-    GaveUp,
+    /// The search has taken too many steps. The longest order, as above.
+    GaveUp(usize, S),
 }
 
 /// A state on the way, and the operations that may be next.
@@ -49,16 +49,37 @@ struct Frame<S> {
     by: Option<usize>,
     /// Position of the first operation that is not in the order.
     first: usize,
+    /// Number of open operations in a row that led to the state.
+    row: usize,
     /// The operations to try, the last one first.
     candidates: Vec<usize>,
 }
 
-/// Searches an order of operations, which are sorted by their invocations.
+/// Searches an order of operations, which are sorted by their invocations. `steps_max` bounds the time.
+///
+/// An order with few open operations in a row is searched first.
 pub(crate) fn search<M: Model>(
+    model: &M,
+    operations: &[Interval],
+    initial: &M::State,
+    steps_max: usize,
+) -> Found<M::State> {
+    for row_max in [1, 3] {
+        let found = search_rows(model, operations, initial.clone(), steps_max / 4, row_max);
+        if matches!(found, Found::Order) {
+            return found;
+        }
+    }
+    search_rows(model, operations, initial.clone(), steps_max, usize::MAX)
+}
+
+/// Searches an order with at most `row_max` open operations in a row.
+fn search_rows<M: Model>(
     model: &M,
     operations: &[Interval],
     initial: M::State,
     steps_max: usize,
+    row_max: usize,
 ) -> Found<M::State> {
     let required = |index: &usize| operations[*index].returned.is_some();
     let (required, open): (Vec<usize>, Vec<usize>) = (0..operations.len()).partition(required);
@@ -86,12 +107,8 @@ pub(crate) fn search<M: Model>(
         };
         let is_required = operations[index].returned.is_some();
         let Some(state) = model.after(index, &frame.state) else { continue };
-        if state == frame.state {
-            if !is_required {
-                continue;
-            }
-            // It fits here, and no other operation needs it to be later.
-            frame.candidates.clear();
+        if state == frame.state && !is_required {
+            continue;
         }
         done.flip(index);
         if !visited.insert((done.clone(), state.clone())) {
@@ -99,13 +116,19 @@ pub(crate) fn search<M: Model>(
             continue;
         }
         left -= usize::from(is_required);
-        let (frame, next) = all.frame(state, Some(index), frame.first, &done);
+        let row = if is_required { 0 } else { frame.row + 1 };
+        let (mut frame, next) = all.frame(state, Some(index), frame.first, &done);
+        frame.row = row;
+        if row >= row_max {
+            frame.candidates.retain(|index| operations[*index].returned.is_some());
+        }
         if left < longest.0 {
             longest = (left, next, frame.state.clone());
         }
         frames.push(frame);
     }
-    Found::GaveUp
+    let (_, next, state) = longest;
+    Found::GaveUp(next, state)
 }
 
 struct Operations<'a, M> {
@@ -144,15 +167,21 @@ impl<M: Model> Operations<'_, M> {
             }
         }
         if required.iter().any(|index| self.model.has_passed(*index, &state)) {
-            return (Frame { state, by, first, candidates: Vec::new() }, next);
+            return (Frame { state, by, first, row: 0, candidates: Vec::new() }, next);
+        }
+        let is_pure = |index: &&usize| self.model.after(**index, &state).as_ref() == Some(&state);
+        if let Some(pure) = required.iter().find(is_pure) {
+            // It fits here, and no other operation needs it to be later.
+            return (Frame { candidates: vec![*pure], state, by, first, row: 0 }, next);
         }
         let open = self.open.iter().copied().filter(|index| !done.has(*index));
         let open = open.take_while(|index| self.operations[*index].invoked < until);
         let (near, mut candidates): (Vec<usize>, Vec<usize>) =
             open.partition(|open| self.model.is_near(*open, next));
-        candidates.extend(near.into_iter().rev());
+        // The latest of them first, because most take effect soon.
+        candidates.extend(near);
         candidates.extend(required.into_iter().rev());
-        (Frame { state, by, first, candidates }, next)
+        (Frame { state, by, first, row: 0, candidates }, next)
     }
 }
 
