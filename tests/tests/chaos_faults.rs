@@ -6,8 +6,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use zk_history::judge;
 use zk_recipes::LossReason;
 use zk_tests::chaos::history::History;
+use zk_tests::chaos::operations::Operations;
 use zk_tests::chaos::round::{HolderEnd, Testbed};
 use zk_tests::chaos::scenario::Scenario;
 use zk_tests::chaos::workload::{Faults, Workload};
@@ -48,6 +50,19 @@ fn guards_stay_exclusive_when_servers_restart_with_new_limits() {
     let settings = Settings::default().tick_ms(TICK_MS);
     let Some(ensemble) = or_skip(settings.start_ensemble(3)) else { return };
     expect_exclusive(&ensemble, Faults::RollingRestart);
+}
+
+#[test]
+fn operations_are_linearizable_under_random_faults() {
+    let settings = Settings::default().tick_ms(TICK_MS);
+    let Some(ensemble) = or_skip(settings.start_in_namespaces()) else { return };
+    let (length, timeout) = (Duration::from_secs(6), 8 * TICK);
+    // The faults of this seed kill no server: kills of 3.8.0 lose committed writes (ZOOKEEPER-4643).
+    let operations = Operations { ensemble: &ensemble, timeout, length, seed: 27 };
+    let entries = operations.run(|text| println!("{text}")).unwrap();
+    let verdict = judge(entries);
+    assert!(verdict.operations > 0);
+    assert_eq!([verdict.violations, verdict.undecided].concat(), [""; 0]);
 }
 
 fn expect_exclusive(ensemble: &zk_tests::Ensemble, faults: Faults) {

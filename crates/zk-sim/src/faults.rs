@@ -233,11 +233,20 @@ pub(crate) fn expire(world: &World, session: SessionId) {
 /// Creates a client outside the clients under test, for an operator that deletes nodes or changes
 /// limits.
 pub(crate) fn outsider(world: &Arc<World>, slot: usize, rng: &mut Rng) -> Option<Client> {
+    outsider_config(world, slot, rng)?.open().ok()
+}
+
+/// Returns the settings of such a client.
+pub(crate) fn outsider_config(
+    world: &Arc<World>,
+    slot: usize,
+    rng: &mut Rng,
+) -> Option<Config<Network>> {
     let network = Network::new(world, slot, rng);
     let hosts: Vec<_> =
         (0..world.plan.servers.len()).map(|number| format!("server-{number}:1")).collect();
     let config = Config::new(&hosts.join(",")).ok()?;
-    config.seed(u128::from(rng.draw())).connector(network).open().ok()
+    Some(config.seed(u128::from(rng.draw())).connector(network))
 }
 
 fn name_of(action: Action) -> &'static str {

@@ -26,6 +26,7 @@
 //! | I21 | the members of a double barrier enter together and leave together |
 //! | I22 | a wait for a barrier ends only if the barrier was not set at some moment of it |
 //! | I23 | a guard stays valid for the time that it has promised to remain so |
+//! | I24 | operations are linearizable, and plain reads never behind their client's own past |
 
 mod barriers;
 mod caches;
@@ -87,7 +88,7 @@ use crate::trace::Trace;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I23, or `panic`.
+    /// The invariant: I1 to I24, or `panic`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,

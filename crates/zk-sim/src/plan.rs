@@ -399,6 +399,15 @@ impl Plan {
             .unwrap_or_default()
     }
 
+    /// Returns true if a server may take itself for the leader while another one leads. It then answers
+    /// `sync` with an old state.
+    pub(crate) fn replaces_leaders(&self) -> bool {
+        let replaces = |timed: &Timed| {
+            matches!(timed, Timed::IsolateLeader | Timed::Elect | Timed::KillServer)
+        };
+        self.isolate > 0.0 || self.timed.iter().any(|(timed, _)| replaces(timed))
+    }
+
     /// Returns the time within which every waiter must be served after the faults have ended.
     pub(crate) fn time_limit(&self) -> Duration {
         let tick = self.servers.iter().map(|server| server.tick).max().unwrap_or(self.tick);

@@ -20,7 +20,7 @@ use crate::script::{Script, Strike};
 use crate::small_world::SmallWorld;
 use crate::strikes;
 use crate::suite::Suite;
-use crate::workload::{self, double_barrier, registration, semaphore};
+use crate::workload::{self, double_barrier, operations, registration, semaphore};
 use crate::world::World;
 
 /// Result of one seed.
@@ -127,6 +127,9 @@ async fn course(world: Arc<World>) {
         .collect();
     if world.plan.recipe == Recipe::Semaphore && world.plan.permits.shared {
         clients.push(tokio::spawn(semaphore::rule(Arc::clone(&world), world.rng(4))));
+    }
+    if world.plan.sessions {
+        clients.push(tokio::spawn(operations::run(Arc::clone(&world), world.rng(6))));
     }
     let strikes = tokio::spawn(faults::strike(Arc::clone(&world), world.rng(1)));
     tokio::spawn(orphans::judge_all(Arc::clone(&world)));

@@ -1,7 +1,6 @@
 //! The history of a run: events from all contenders, in the order in which they arrive.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,16 +77,13 @@ impl History {
         shown.map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// Writes the events to a file, one a line.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+    /// Returns all events as text, one a line.
+    pub fn to_text(&self) -> String {
         let mut text = String::new();
         for event in self.events().iter() {
             let _ = writeln!(text, "{event}");
         }
-        std::fs::write(path, text)
+        text
     }
 
     fn events(&self) -> MutexGuard<'_, Vec<Event>> {

@@ -2,6 +2,7 @@
 //!
 //! * [`scenario`] lists hand-overs under a fault; [`round`] runs one of them.
 //! * [`leader_kill`] kills the leader under many holders.
+//! * [`operations`] runs clients whose reads and writes must be linearizable.
 //! * [`workload`] runs many contenders under a sequence of faults.
 //! * [`contender`] is the process of a contender, and [`process`] is its handle.
 //! * [`checker`] judges a [`history`] of [`event`]s.
@@ -13,6 +14,7 @@ pub mod contender;
 pub mod event;
 pub mod history;
 pub mod leader_kill;
+pub mod operations;
 pub mod process;
 mod random_fault;
 pub mod report;

@@ -57,15 +57,22 @@ impl RandomFault {
     /// Returns a fault of a contender and its connections.
     pub(super) fn to_contender(random: &mut Rng, timeout: Duration) -> Self {
         let who = random.index(8);
-        let way = random.pick(&[Direction::ToServer, Direction::ToClient]);
-        let percent = u32::try_from(random.below(40)).unwrap_or(0);
         match random.below(9) {
             0 => Self::Nothing,
             1..=3 => Self::StopContender(who),
             4 => Self::KillContender(who),
-            5 => Self::Delay(who, way, timeout * percent / 100),
-            6 => Self::Stall(who),
-            7 => Self::Break(who, random.pick(&[Cut::Fin, Cut::Rst, Cut::Silence])),
+            _ => Self::to_connections(who, random, timeout),
+        }
+    }
+
+    /// Returns a fault of a client's connections.
+    pub(super) fn to_connections(who: usize, random: &mut Rng, timeout: Duration) -> Self {
+        let way = random.pick(&[Direction::ToServer, Direction::ToClient]);
+        let percent = u32::try_from(random.below(40)).unwrap_or(0);
+        match random.below(4) {
+            0 => Self::Delay(who, way, timeout * percent / 100),
+            1 => Self::Stall(who),
+            2 => Self::Break(who, random.pick(&[Cut::Fin, Cut::Rst, Cut::Silence])),
             _ => Self::Lose(who, way, random.index(500)),
         }
     }
@@ -92,21 +99,27 @@ impl RandomFault {
             }
             Self::StopContender(who) => contenders[who].process.stop(),
             Self::KillContender(who) => contenders[who].process.kill(),
-            Self::Delay(who, way, by) => {
-                contenders[who].proxies.iter().for_each(|proxy| proxy.delay(way, by));
-            }
-            Self::Stall(who) => contenders[who].proxies.iter().for_each(|proxy| proxy.stall()),
-            Self::Break(who, how) => {
-                contenders[who].proxies.iter().for_each(|proxy| proxy.cut_all(how));
-            }
-            Self::Lose(who, way, bytes) => {
-                for proxy in &contenders[who].proxies {
-                    proxy.split(way, 7);
-                    proxy.cut_after(way, bytes, Cut::Silence);
-                }
+            Self::Delay(who, ..) | Self::Stall(who) | Self::Break(who, _) | Self::Lose(who, ..) => {
+                self.disturb(&contenders[who].proxies);
             }
         }
         Ok(())
+    }
+
+    /// Begins a fault of the connections through these proxies.
+    pub(super) fn disturb(&self, proxies: &[FaultProxy]) {
+        for proxy in proxies {
+            match *self {
+                Self::Delay(_, way, by) => proxy.delay(way, by),
+                Self::Stall(_) => proxy.stall(),
+                Self::Break(_, how) => proxy.cut_all(how),
+                Self::Lose(_, way, bytes) => {
+                    proxy.split(way, 7);
+                    proxy.cut_after(way, bytes, Cut::Silence);
+                }
+                _ => {}
+            }
+        }
     }
 
     pub(super) fn end(&self, ensemble: &Ensemble, contenders: &[Contender]) -> Result<(), Error> {

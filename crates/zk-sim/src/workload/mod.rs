@@ -11,6 +11,7 @@ pub(crate) mod kept_node;
 mod managed;
 mod multi_lock;
 mod mutex;
+pub(crate) mod operations;
 pub(crate) mod registration;
 pub(crate) mod requests;
 mod revocation;

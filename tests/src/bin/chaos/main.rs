@@ -3,6 +3,7 @@
 mod expiring_bucket;
 mod handovers;
 mod leader_kills;
+mod operations;
 mod options;
 mod summary;
 mod workloads;
@@ -14,8 +15,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use options::{
-    EXPIRING_BUCKET, End, LEADER_KILLS, Options, RANDOM, ROLLING_RESTART, Role, TIMEOUT_MAX,
-    WRITE_RATE,
+    EXPIRING_BUCKET, End, LEADER_KILLS, OPERATIONS, Options, RANDOM, ROLLING_RESTART, Role,
+    TIMEOUT_MAX, WRITE_RATE,
 };
 use summary::Summary;
 use zk_tests::chaos::checker::check;
@@ -68,6 +69,7 @@ fn run(options: &Options) -> Result<Ending, Error> {
         LEADER_KILLS,
         RANDOM,
         ROLLING_RESTART,
+        OPERATIONS,
     ]);
     let all = all.map(str::to_owned);
     let names =
@@ -103,6 +105,10 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error
         println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");
         if name == LEADER_KILLS {
             ending = ending.max(leader_kills::run(&run)?);
+            continue;
+        }
+        if name == OPERATIONS {
+            ending = ending.max(operations::run(&run, options.history.as_deref())?);
             continue;
         }
         match Scenario::find(name) {
@@ -156,12 +162,17 @@ pub(crate) struct Run {
 
 /// Saves the history of a run and returns its path.
 pub(crate) fn save_history(history: &History, name: &str) -> Result<PathBuf, Error> {
+    save(&history.to_text(), name)
+}
+
+/// Saves the text of a history and returns its path.
+pub(crate) fn save(text: &str, name: &str) -> Result<PathBuf, Error> {
     // <target folder>/<profile folder>/chaos
     let program = env::current_exe()?;
     let folder = program.ancestors().nth(2).unwrap_or_else(|| Path::new(".")).join("chaos");
     fs::create_dir_all(&folder)?;
     let file = folder.join(format!("{name}.history"));
-    history.save(&file)?;
+    fs::write(&file, text)?;
     Ok(file)
 }
 

@@ -10,7 +10,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use zk_tests::chaos::scenario::SCENARIOS;
 
 /// Breaks real ensembles of three servers while locks are held, and checks that never two guards that
-/// exclude each other are valid at the same time.
+/// exclude each other are valid at the same time. In `operations` it checks that what clients read and write
+/// is linearizable.
 ///
 /// The fault comes at another phase of the servers' tick in each run: 20 runs cover the tick in steps of a
 /// twentieth, 100 in steps of a hundredth. Each run says what came of the holder: `lost`, `kept` (its
@@ -44,6 +45,9 @@ pub(crate) struct Options {
     /// Keeps the history of every run, not only of broken ones
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Writes the history of `operations` to FILE, in EDN for Jepsen's checkers; a second run writes FILE.2
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
     /// Checks a history that an earlier run has kept
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub(crate) judge: Option<PathBuf>,
@@ -90,6 +94,9 @@ impl Options {
         let options = Self::try_parse_from(words)?;
         let wrong = |what| Self::command().error(ErrorKind::ValueValidation, what);
         options.check_times().map_err(wrong)?;
+        if options.history.is_some() && options.scenarios != [OPERATIONS] {
+            return Err(wrong(format!("--history needs --scenario {OPERATIONS}, and no other")));
+        }
         Ok(options)
     }
 
@@ -136,15 +143,17 @@ fn ms(text: &str) -> Result<Duration, std::num::ParseIntError> {
 }
 
 /// Scenarios that are not a hand-over of one lock.
-pub(crate) const OTHERS: [(&str, &str); 5] = [
+pub(crate) const OTHERS: [(&str, &str); 6] = [
     (LEADER_KILLS, "the leader is killed under 40 holders: locks lost, and the sessions' return"),
     (RANDOM, "8 contenders on three kinds of locks, and one fault after the other"),
     (ROLLING_RESTART, "the same, and servers restart with different maxSessionTimeout"),
+    (OPERATIONS, "8 clients on 6 nodes: all that they do must be linearizable"),
     (EXPIRING_BUCKET, "waiters return while 15,000 sessions expire together; only when named"),
     (WRITE_RATE, "measures what waiting and holding cost the ensemble; only when named"),
 ];
 pub(crate) const LEADER_KILLS: &str = "leader-kills";
 pub(crate) const EXPIRING_BUCKET: &str = "expiring-bucket";
+pub(crate) const OPERATIONS: &str = "operations";
 pub(crate) const RANDOM: &str = "random";
 pub(crate) const ROLLING_RESTART: &str = "rolling-restart";
 pub(crate) const WRITE_RATE: &str = "write-rate";
@@ -197,6 +206,7 @@ mod tests {
             ("--frob", "--frob"),
             ("random 1", "random"),
             ("--judge f --runs 1", "--judge"),
+            ("--history f", "--scenario operations"),
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");

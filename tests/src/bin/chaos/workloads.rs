@@ -47,4 +47,4 @@ pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Er
 }
 
 /// Long compared with a session timeout, short enough for a readable history.
-const LENGTH: Duration = Duration::from_secs(60);
+pub(crate) const LENGTH: Duration = Duration::from_secs(60);
