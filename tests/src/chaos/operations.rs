@@ -19,7 +19,7 @@ use crate::{Ensemble, Mode, Server, connect, monotonic_us};
 /// A run of several clients.
 #[derive(Debug)]
 pub struct Operations<'a> {
-    /// Three servers, in namespaces.
+    /// The servers, in namespaces.
     pub ensemble: &'a Ensemble,
     /// Session timeout that the clients request.
     pub timeout: Duration,
@@ -90,7 +90,7 @@ impl Operations<'_> {
         let leader = self.ensemble.servers().iter().position(is_leader);
         let to_servers = match (random.below(4), leader) {
             (0, Some(leader)) => RandomFault::KillServer(leader),
-            _ => RandomFault::to_servers(random),
+            _ => RandomFault::to_servers(self.ensemble, random),
         };
         let who = random.index(all.len());
         let to_client = RandomFault::to_connections(who, random, self.timeout);

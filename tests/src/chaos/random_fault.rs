@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use zk_recipes::session::{Config, RetryPolicy};
 use zk_testing::{Cut, Direction, FaultProxy, Rng};
 
 use super::Error;
@@ -27,8 +28,10 @@ pub(super) enum RandomFault {
         from: usize,
         to: usize,
     },
-    /// Cuts a server off from both others.
+    /// Cuts a server off from all others.
     Isolate(usize),
+    /// Removes a server from the ensemble by a reconfiguration, and adds it again.
+    Remove(usize),
     StopContender(usize),
     KillContender(usize),
     Delay(usize, Direction, Duration),
@@ -41,16 +44,19 @@ pub(super) enum RandomFault {
 
 impl RandomFault {
     /// Returns a fault of servers and links. A majority of the servers stays connected.
-    pub(super) fn to_servers(random: &mut Rng) -> Self {
-        let server = random.index(3);
-        let other = (server + random.pick(&[1, 2])) % 3;
-        match random.below(8) {
+    pub(super) fn to_servers(ensemble: &Ensemble, random: &mut Rng) -> Self {
+        let count = ensemble.servers().len();
+        let server = random.index(count);
+        let other = (server + 1 + random.index(count - 1)) % count;
+        let kinds = if ensemble.can_change() { 12 } else { 8 };
+        match random.below(kinds) {
             0 => Self::Nothing,
             1 | 2 => Self::StopServer(server),
             3 => Self::KillServer(server),
             4 => Self::CutLink(server, other),
             5 | 6 => Self::CutLinkOneWay { from: server, to: other },
-            _ => Self::Isolate(server),
+            7 => Self::Isolate(server),
+            _ => Self::Remove(server),
         }
     }
 
@@ -94,9 +100,10 @@ impl RandomFault {
             Self::CutLink(one, other) => ensemble.cut(one, other)?,
             Self::CutLinkOneWay { from, to } => ensemble.cut_one_way(from, to)?,
             Self::Isolate(server) => {
-                ensemble.cut(server, (server + 1) % 3)?;
-                ensemble.cut(server, (server + 2) % 3)?;
+                let others = (0..ensemble.servers().len()).filter(|other| *other != server);
+                others.into_iter().try_for_each(|other| ensemble.cut(server, other))?;
             }
+            Self::Remove(server) => reconfigure(ensemble, &[], &[ensemble.id(server)])?,
             Self::StopContender(who) => contenders[who].process.stop(),
             Self::KillContender(who) => contenders[who].process.kill(),
             Self::Delay(who, ..) | Self::Stall(who) | Self::Break(who, _) | Self::Lose(who, ..) => {
@@ -127,6 +134,7 @@ impl RandomFault {
             Self::Nothing | Self::KillContender(_) | Self::Break(..) => {}
             Self::StopServer(server) => ensemble.server(server).resume()?,
             Self::KillServer(server) => ensemble.server(server).launch()?,
+            Self::Remove(server) => reconfigure(ensemble, &[&ensemble.line(server)], &[])?,
             Self::CutLink(..) | Self::CutLinkOneWay { .. } | Self::Isolate(_) => ensemble.heal()?,
             Self::StopContender(who) => contenders[who].process.resume(),
             Self::Delay(who, ..) | Self::Stall(who) | Self::Lose(who, ..) => {
@@ -136,6 +144,29 @@ impl RandomFault {
         Ok(())
     }
 }
+
+/// Changes the members of the ensemble. A leader that has just been elected may not be ready for it.
+fn reconfigure(ensemble: &Ensemble, joining: &[&str], leaving: &[u64]) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let config = Config::new(&ensemble.connect_string())?.session_timeout(RECONFIG_TIMEOUT);
+        let client = config.connect_timeout(RECONFIG_LIMIT).connect().await?;
+        let policy = RetryPolicy::fixed(RECONFIG_PAUSE).timeout(RECONFIG_LIMIT);
+        let mut attempts = policy.begin();
+        while let Err(error) = client.reconfig(joining, leaving, None).await {
+            if !attempts.pause(&client).await {
+                return Err(error.into());
+            }
+        }
+        client.close().await;
+        Ok(())
+    })
+}
+
+const RECONFIG_TIMEOUT: Duration = Duration::from_secs(4);
+/// Enough for elections on a loaded machine.
+const RECONFIG_LIMIT: Duration = Duration::from_secs(60);
+const RECONFIG_PAUSE: Duration = Duration::from_millis(200);
 
 impl fmt::Display for RandomFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -315,10 +315,10 @@ pub(super) fn repair(ensemble: &Ensemble) -> Result<(), Error> {
             Ok(Some(status)) => status.mode == Mode::Leader,
             _ => false,
         };
-        let leader = (0..3).find(leads)?;
+        let leader = (0..ensemble.servers().len()).find(leads)?;
         let mntr = ensemble.server(leader).four_letter("mntr").ok()?;
         let followers = mntr.lines().find_map(|line| line.strip_prefix("zk_synced_followers\t"))?;
-        (serve && followers.starts_with('2')).then_some(())
+        (serve && followers.parse() == Ok(ensemble.voters() - 1)).then_some(())
     };
     poll(REPAIR_LIMIT, synced).ok_or_else(|| "the ensemble does not recover".into())
 }

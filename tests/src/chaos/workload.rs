@@ -18,7 +18,7 @@ use crate::{Ensemble, Settings, monotonic_us};
 /// A run of many contenders.
 #[derive(Debug)]
 pub struct Workload<'a> {
-    /// Three servers. They need namespaces if links are to be cut.
+    /// The servers. They need namespaces if links are to be cut.
     pub ensemble: &'a Ensemble,
     /// The program with the subcommand `contender`.
     pub program: &'a Path,
@@ -99,8 +99,10 @@ impl Workload<'_> {
         root: &str,
         history: &History,
     ) -> Result<String, Error> {
-        let faults =
-            [RandomFault::to_servers(random), RandomFault::to_contender(random, self.timeout)];
+        let faults = [
+            RandomFault::to_servers(self.ensemble, random),
+            RandomFault::to_contender(random, self.timeout),
+        ];
         let text = format!("{} and {}", faults[0], faults[1]);
         history.engine(format!("{text} begins"));
         for fault in &faults {

@@ -18,6 +18,7 @@ pub struct Ensemble {
     servers: Vec<Server>,
     members: Vec<Member>,
     network: Option<Network>,
+    can_change: bool,
 }
 
 impl Ensemble {
@@ -78,7 +79,8 @@ impl Ensemble {
         network: Option<Network>,
     ) -> Result<Self, Error> {
         let distribution = Distribution::shared()?;
-        let mut ensemble = Self { servers: Vec::new(), members: members.to_vec(), network };
+        let (members_of, can_change) = (members.to_vec(), settings.has("reconfigEnabled=true"));
+        let mut ensemble = Self { servers: Vec::new(), members: members_of, network, can_change };
         for (index, member) in members.iter().enumerate() {
             let folder = fresh_folder()?;
             let command = distribution.command(&folder, &settings.jvm_flags(&folder));
@@ -114,6 +116,32 @@ impl Ensemble {
     pub fn connect_string(&self) -> String {
         let addresses: Vec<String> = self.servers.iter().map(Server::connect_string).collect();
         addresses.join(",")
+    }
+
+    /// Returns the ZooKeeper id of the server at `index`.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    pub fn id(&self, index: usize) -> u64 {
+        self.members[index].id as u64
+    }
+
+    /// Returns the line of the server at `index` in the configuration of the ensemble.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    pub fn line(&self, index: usize) -> String {
+        self.members[index].line()
+    }
+
+    /// Returns the number of servers that vote: those that are no observers.
+    pub fn voters(&self) -> usize {
+        self.members.iter().filter(|member| !member.is_observer).count()
+    }
+
+    /// Returns true if the members of the ensemble can be changed by a request.
+    pub fn can_change(&self) -> bool {
+        self.can_change
     }
 
     /// Waits until every server serves, for example after [`Ensemble::heal`].

@@ -82,6 +82,11 @@ impl Settings {
         self
     }
 
+    /// Returns true if the configuration has this line of a test.
+    pub(super) fn has(&self, line: &str) -> bool {
+        self.lines.iter().any(|own| own == line)
+    }
+
     /// Adds an argument for the JVM, for example `-Dzookeeper.skipACL=yes`.
     #[must_use]
     pub fn jvm_flag(mut self, flag: impl Into<String>) -> Self {
@@ -216,7 +221,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let Self { id, client, quorum_port, election_port, is_observer } = self;
         let role = if *is_observer { "observer" } else { "participant" };
         format!("server.{id}={}:{quorum_port}:{election_port}:{role};{client}", client.ip())

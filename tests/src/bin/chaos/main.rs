@@ -24,7 +24,7 @@ use zk_tests::chaos::event::Event;
 use zk_tests::chaos::history::History;
 use zk_tests::chaos::scenario::{SCENARIOS, Scenario};
 use zk_tests::chaos::{Error, contender};
-use zk_tests::{Distribution, ErrorKind};
+use zk_tests::{Distribution, ErrorKind, Settings};
 
 fn main() -> ExitCode {
     let options = Options::parse_from(env::args()).unwrap_or_else(|error| error.exit());
@@ -99,7 +99,8 @@ fn run_at(name: &str, tick: Duration, options: &Options) -> Result<Ending, Error
     let mut ending = Ending::Sound;
     for timeout in timeouts {
         let Options { seed, keep, .. } = *options;
-        let run = Run { tick, timeout: *timeout, end: options.end(), seed, keep };
+        let settings = options.settings(tick);
+        let run = Run { tick, timeout: *timeout, end: options.end(), seed, keep, settings };
         let (tick_ms, timeout_ms) = (tick.as_millis(), timeout.as_millis());
         let mut summary = Summary::new(&format!("{name}, tick {tick_ms} ms, T {timeout_ms} ms"));
         println!("\n{name}: tick {tick_ms} ms, T {timeout_ms} ms");
@@ -158,6 +159,7 @@ pub(crate) struct Run {
     end: End,
     seed: u64,
     keep: bool,
+    settings: Settings,
 }
 
 /// Saves the history of a run and returns its path.

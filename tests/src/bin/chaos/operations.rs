@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use zk_history::{Entry, judge, write_edn};
 use zk_tests::chaos::Error;
 use zk_tests::chaos::operations::Operations;
-use zk_tests::{Settings, now};
+use zk_tests::now;
 
 use crate::workloads::LENGTH;
 use crate::{Ending, Run, save, unless_unsupported};
 
 pub(crate) fn run(run: &Run, history: Option<&Path>) -> Result<Ending, Error> {
-    let settings = Settings::default().tick_ms(u32::try_from(run.tick.as_millis())?);
-    let Some(ensemble) = unless_unsupported(settings.start_in_namespaces())? else {
+    let Some(ensemble) = unless_unsupported(run.settings.start_in_namespaces())? else {
         return Ok(Ending::NotRun);
     };
     let start = now();

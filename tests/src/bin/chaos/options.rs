@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use zk_tests::Settings;
 use zk_tests::chaos::scenario::SCENARIOS;
 
 /// Breaks real ensembles of three servers while locks are held, and checks that never two guards that
@@ -45,6 +46,16 @@ pub(crate) struct Options {
     /// Keeps the history of every run, not only of broken ones
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Servers of `random` and `operations`, observers included: 3 to 9
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=9))]
+    servers: u8,
+    /// How many of these servers are observers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    observers: u8,
+    /// Adds a line to zoo.cfg of `random` and `operations`. With reconfigEnabled=true they also remove
+    /// servers and add them again
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    config: Vec<(String, String)>,
     /// Writes the history of `operations` to FILE, in EDN for Jepsen's checkers; a second run writes FILE.2
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
@@ -94,10 +105,25 @@ impl Options {
         let options = Self::try_parse_from(words)?;
         let wrong = |what| Self::command().error(ErrorKind::ValueValidation, what);
         options.check_times().map_err(wrong)?;
+        if options.observers + 3 > options.servers {
+            return Err(wrong("--observers leaves fewer than three servers that vote".to_owned()));
+        }
         if options.history.is_some() && options.scenarios != [OPERATIONS] {
             return Err(wrong(format!("--history needs --scenario {OPERATIONS}, and no other")));
         }
         Ok(options)
+    }
+
+    /// Returns the settings of the servers.
+    pub(crate) fn settings(&self, tick: Duration) -> Settings {
+        let tick_ms = u32::try_from(tick.as_millis()).unwrap_or(u32::MAX);
+        let settings = Settings::default().tick_ms(tick_ms);
+        let settings = settings.namespaces(self.servers.into(), self.observers.into());
+        self.config.iter().fold(settings, |settings, (key, value)| match &**key {
+            // Only an administrator may change the members otherwise.
+            "reconfigEnabled" => settings.config(key, value).jvm_flag("-Dzookeeper.skipACL=yes"),
+            _ => settings.config(key, value),
+        })
     }
 
     /// Returns the condition that ends the runs of a scenario.
@@ -132,6 +158,11 @@ impl Options {
 fn names() -> Vec<PossibleValue> {
     let names = SCENARIOS.iter().map(|scenario| (scenario.name, scenario.about)).chain(OTHERS);
     names.map(|(name, about)| PossibleValue::new(name).help(about)).collect()
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("it has no `=`")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 fn positive() -> clap::builder::RangedI64ValueParser<u32> {
@@ -207,6 +238,9 @@ mod tests {
             ("random 1", "random"),
             ("--judge f --runs 1", "--judge"),
             ("--history f", "--scenario operations"),
+            ("--servers 2", "--servers"),
+            ("--observers 1", "--observers"),
+            ("--config x", "--config"),
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");

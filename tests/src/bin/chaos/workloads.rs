@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_tests::chaos::Error;
 use zk_tests::chaos::history::History;
 use zk_tests::chaos::workload::{Faults, Workload};
-use zk_tests::{Settings, now};
+use zk_tests::now;
 
 use crate::options::RANDOM;
 use crate::summary::Summary;
@@ -13,10 +13,9 @@ use crate::{Run, save_history, unless_unsupported};
 
 pub(crate) fn run(name: &str, run: &Run, summary: &mut Summary) -> Result<(), Error> {
     let faults = if name == RANDOM { Faults::Random } else { Faults::RollingRestart };
-    let settings = Settings::default().tick_ms(u32::try_from(run.tick.as_millis())?);
     let ensemble = match faults {
-        Faults::Random => settings.start_in_namespaces(),
-        Faults::RollingRestart => settings.start_ensemble(3),
+        Faults::Random => run.settings.start_in_namespaces(),
+        Faults::RollingRestart => run.settings.start_ensemble(3),
     };
     let Some(ensemble) = unless_unsupported(ensemble)? else { return Ok(()) };
     let program = std::env::current_exe()?;
