@@ -190,7 +190,8 @@ struct Explored {
     violation: Option<(&'static str, Vec<(u64, Step)>)>,
 }
 
-/// Tries every order of steps, the shortest ones first but in a larger run. It keeps hashes of the worlds that it has seen.
+/// Tries every order of steps, the shortest ones first but in a larger run. It keeps hashes of the worlds
+/// that it has seen.
 fn explore(start: Start) -> Explored {
     let mut explored = Explored::default();
     let hash = RandomState::new();
