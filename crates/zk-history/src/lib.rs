@@ -20,6 +20,7 @@ mod model;
 mod own_past;
 mod record;
 mod search;
+mod shared_session;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -27,4 +28,5 @@ mod worker;
 pub use edn::write_edn;
 pub use judge::{Verdict, judge};
 pub use record::{Entry, Recorder};
+pub use shared_session::{Role, SharedSession};
 pub use worker::Worker;

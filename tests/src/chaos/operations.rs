@@ -1,12 +1,12 @@
 //! Operations of several clients on a few nodes, under faults of servers and connections.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
-use zk_history::{Entry, Recorder, Worker};
+use zk_history::{Entry, Recorder, Role, SharedSession, Worker};
 use zk_recipes::session::{Client, Config};
 use zk_testing::{FaultProxy, Rng};
 
@@ -42,15 +42,15 @@ impl Operations<'_> {
         let recorder = Recorder::new(monotonic_us);
         let root = format!("/operations-{}-", monotonic_us());
         let is_over = Arc::new(AtomicBool::new(false));
-        let (owner, mut all, mut tasks) = (Arc::default(), Vec::new(), Vec::new());
+        let (shared, mut all, mut tasks) = (SharedSession::default(), Vec::new(), Vec::new());
         for number in 0..CLIENTS {
             let proxies = self.proxies(&runtime)?;
             let servers: Vec<String> = proxies.iter().map(|it| it.address().to_string()).collect();
             let config = Config::new(&servers.join(","))?.session_timeout(self.timeout);
             all.push(proxies);
             let (recorder, is_over) = (recorder.clone(), Arc::clone(&is_over));
-            let (root, rng, owner) = (root.clone(), random.fork(), Arc::clone(&owner));
-            let visitor = Visitor { config, recorder, owner, is_over, root, number, rng };
+            let (root, rng, shared) = (root.clone(), random.fork(), shared.clone());
+            let visitor = Visitor { config, recorder, shared, is_over, root, number, rng };
             tasks.push(runtime.spawn(visitor.work()));
         }
         let end_us = monotonic_us() + micros(self.length);
@@ -112,8 +112,8 @@ impl Operations<'_> {
 struct Visitor {
     config: Config,
     recorder: Recorder,
-    /// The current client of the first visitor.
-    owner: Arc<Mutex<Option<Client>>>,
+    /// The session of the first visitor.
+    shared: SharedSession,
     is_over: Arc<AtomicBool>,
     root: String,
     number: u32,
@@ -122,12 +122,17 @@ struct Visitor {
 
 impl Visitor {
     async fn work(mut self) {
-        let is_twin = self.number >= CLIENTS - 2;
+        let role = match self.number {
+            0 => Role::Owner,
+            _ if self.number >= CLIENTS - 2 => Role::Twin,
+            _ => Role::Other,
+        };
+        let is_twin = role == Role::Twin;
         for generation in 0.. {
             if self.is_over.load(Ordering::Relaxed) {
                 return;
             }
-            let Some(client) = self.open(is_twin) else {
+            let Some(client) = self.shared.open(self.config.clone(), role) else {
                 // reason: the pause between two looks for the owner of the session
                 sleep(PAUSE).await;
                 continue;
@@ -138,23 +143,6 @@ impl Visitor {
             }
             client.close().await;
         }
-    }
-
-    fn open(&self, is_twin: bool) -> Option<Client> {
-        let config = self.config.clone();
-        if is_twin {
-            let owner = self.owner().as_ref().and_then(Client::session_credentials)?;
-            return config.resume(owner).open().ok();
-        }
-        let client = config.open().ok()?;
-        if self.number == 0 {
-            *self.owner() = Some(client.weak());
-        }
-        Some(client)
-    }
-
-    fn owner(&self) -> MutexGuard<'_, Option<Client>> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends operations until the session is over, and those of a twin for a while.

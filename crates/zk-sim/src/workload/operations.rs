@@ -1,11 +1,11 @@
 //! Operations on a few nodes, by clients with sessions of their own. Their history must be linearizable
 //! (I24).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zk_history::{Recorder, Worker, judge};
+use zk_history::{Recorder, Role, SharedSession, Worker, judge};
 use zk_session::{Client, SessionId};
 use zk_testing::Rng;
 
@@ -19,10 +19,10 @@ pub(crate) async fn run(world: Arc<World>, mut rng: Rng) {
     let start = now();
     let clock = move || u64::try_from((now() - start).as_micros()).unwrap_or(u64::MAX);
     let recorder = Recorder::new(clock);
-    let (owner, mut tasks) = (Arc::default(), Vec::new());
+    let (shared, mut tasks) = (SharedSession::default(), Vec::new());
     for number in 0..VISITORS {
-        let (world, recorder, owner) = (Arc::clone(&world), recorder.clone(), Arc::clone(&owner));
-        let visitor = Visitor { world, recorder, owner, number, rng: rng.fork() };
+        let (world, recorder, shared) = (Arc::clone(&world), recorder.clone(), shared.clone());
+        let visitor = Visitor { world, recorder, shared, number, rng: rng.fork() };
         tasks.push(tokio::spawn(visitor.work()));
     }
     for task in tasks {
@@ -51,8 +51,8 @@ pub(crate) async fn run(world: Arc<World>, mut rng: Rng) {
 struct Visitor {
     world: Arc<World>,
     recorder: Recorder,
-    /// The client of the first visitor.
-    owner: Arc<Mutex<Option<Client>>>,
+    /// The session of the first visitor.
+    shared: SharedSession,
     number: u32,
     rng: Rng,
 }
@@ -65,8 +65,13 @@ impl Visitor {
                 return;
             }
             let number = self.number + VISITORS * generation;
-            let is_twin = self.number == VISITORS - 1;
-            match self.open(is_twin) {
+            let role = match self.number {
+                0 => Role::Owner,
+                _ if self.number == VISITORS - 1 => Role::Twin,
+                _ => Role::Other,
+            };
+            let is_twin = role == Role::Twin;
+            match self.open(role) {
                 Some(client) => {
                     sent += self.use_client(&client, number, is_twin).await;
                     if is_twin {
@@ -79,23 +84,10 @@ impl Visitor {
         }
     }
 
-    fn open(&mut self, is_twin: bool) -> Option<Client> {
+    fn open(&mut self, role: Role) -> Option<Client> {
         let slot = usize::MAX - 4 - usize::try_from(self.number).unwrap_or(0);
         self.world.oracle().reborn(slot);
-        let config = outsider_config(&self.world, slot, &mut self.rng)?;
-        if is_twin {
-            let owner = self.owner().as_ref().and_then(Client::session_credentials)?;
-            return config.resume(owner).open().ok();
-        }
-        let client = config.open().ok()?;
-        if self.number == 0 {
-            *self.owner() = Some(client.weak());
-        }
-        Some(client)
-    }
-
-    fn owner(&self) -> std::sync::MutexGuard<'_, Option<Client>> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.open(outsider_config(&self.world, slot, &mut self.rng)?, role)
     }
 
     /// Sends operations with a client until its session is over, and those of a twin for a while. Returns
