@@ -107,7 +107,7 @@ impl Lookups {
         std::thread::Builder::new().name("zk-lookup".to_owned()).spawn(move || {
             let own = Lookup { name: own_name, lookups: self, tell };
             let found = resolve(&own.name).map_err(Arc::new);
-            own.tell.send_replace(Some(found));
+            own.end(found);
         })?;
         let entry = Entry { answer: answer.clone(), ended: None, process: process::id() };
         lookups.insert(name.to_owned(), entry);
@@ -119,22 +119,35 @@ impl Lookups {
     }
 }
 
-/// A lookup. Its entry ends with its thread, unless it has an answer that nobody waits for: a resolver that
-/// is slower than an attempt would otherwise be of no use to the next one either.
+/// A lookup. Its entry ends with it, unless nobody waits for the answer any more: a resolver that is slower
+/// than an attempt would otherwise be of no use to the next one either.
 struct Lookup {
     name: String,
     lookups: &'static Lookups,
     tell: watch::Sender<Option<Found>>,
 }
 
-impl Drop for Lookup {
-    fn drop(&mut self) {
+impl Lookup {
+    /// Ends the entry before the answer is told: whoever has the answer asks anew the next time.
+    fn end(self, found: Found) {
         let mut entries = self.lookups.entries();
         // The entry itself is one receiver.
-        let is_unheard = self.tell.receiver_count() <= 1 && self.tell.borrow().is_some();
+        let is_unheard = self.tell.receiver_count() <= 1;
         match entries.get_mut(&self.name) {
             Some(entry) if is_unheard => entry.ended = Some(now()),
             _ => drop(entries.remove(&self.name)),
+        }
+        self.tell.send_replace(Some(found));
+        drop(entries);
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        // Otherwise the entry may be that of the next lookup.
+        let has_panicked = self.tell.borrow().is_none();
+        if has_panicked {
+            self.lookups.entries().remove(&self.name);
         }
     }
 }
