@@ -89,7 +89,7 @@ record! {
     /// Response of a server to a [`ConnectRequest`]; decode it with [`ConnectReply::parse`].
     #[derive(Clone, PartialEq, Eq)]
     pub struct ConnectResponse as "ConnectResponse" {
-        /// Always 0.
+        /// 0, or [`VERSION_WITHOUT_LEADER`].
         pub protocol_version: i32 as "protocolVersion",
         /// The negotiated session timeout in milliseconds; 0 (or less) rejects the session.
         pub timeout_ms: i32 as "timeOut",
@@ -128,7 +128,13 @@ pub enum ConnectReply {
     /// This server does not serve this client; try another one. A read-only server without local sessions
     /// rejects a new session this way, with [`ErrorCode::NOT_READ_ONLY`].
     Refused(ErrorCode),
+    /// This server has no leader and serves nobody; try another one. Servers of the Keeper family answer so,
+    /// with the protocol version [`VERSION_WITHOUT_LEADER`].
+    NoLeader,
 }
+
+/// Protocol version in the response of a Keeper that has no leader. Such a response opens no session.
+pub const VERSION_WITHOUT_LEADER: i32 = 42;
 
 impl ConnectReply {
     /// Parses the first frame of a server.
@@ -145,6 +151,7 @@ impl ConnectReply {
         }
         let response = ConnectResponse::from_frame(frame)?;
         Ok(match response.timeout_ms {
+            1.. if response.protocol_version == VERSION_WITHOUT_LEADER => Self::NoLeader,
             1.. => Self::Accepted(response),
             _ => Self::Rejected { read_only: response.read_only },
         })

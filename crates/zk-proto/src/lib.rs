@@ -112,7 +112,9 @@ pub use add_watch::{AddWatch, AddWatchReply, CheckWatches, RemoveWatches, Watche
 pub use auth::AuthPacket;
 pub use children::{ChildIter, ChildList, ChildNames, ChildrenReply, GetChildren, GetChildren2};
 pub use code::ErrorCode;
-pub use connect::{ConnectReply, ConnectRequest, ConnectResponse, PASSWORD_LEN};
+pub use connect::{
+    ConnectReply, ConnectRequest, ConnectResponse, PASSWORD_LEN, VERSION_WITHOUT_LEADER,
+};
 pub use create::{
     Create, Create2, CreateContainer, CreateMode, CreatePathReply, CreateReply, CreateRequest,
     CreateTtl,

@@ -169,6 +169,7 @@ proptest! {
                 let again = ConnectReply::parse(&encoded(&response));
                 prop_assert_eq!(again, Ok(ConnectReply::Accepted(response)));
             }
+            Ok(ConnectReply::NoLeader) => prop_assert_eq!(word(0), Some(VERSION_WITHOUT_LEADER)),
             Ok(ConnectReply::Rejected { .. }) => prop_assert!(word(4).is_some_and(|timeout| timeout <= 0)),
             Err(_) => {
                 prop_assert_ne!(bytes.len(), ReplyHeader::LEN);

@@ -63,8 +63,11 @@ pub enum DisconnectReason {
     /// The server answered this request and skipped an earlier one. The skipped reply can no longer
     /// arrive.
     OutOfOrder(i32),
-    /// The server answered the handshake with another session.
-    WrongSession,
+    /// The server accepted the handshake and gave no session.
+    NoSessionId,
+    /// The server has no leader and serves nobody, as a Keeper tells in the handshake. ZooKeeper closes the
+    /// connection.
+    NoLeader,
     /// No server opened a session. Some closed the connection, the others did not reply, as in an
     /// ensemble without a majority.
     NotServing {
@@ -107,7 +110,10 @@ impl fmt::Display for DisconnectReason {
             Self::OutOfOrder(xid) => {
                 write!(f, "the server answered request {xid} and left out an earlier one")
             }
-            Self::WrongSession => f.write_str("the server answered with another session"),
+            Self::NoSessionId => {
+                f.write_str("the server accepted the handshake and gave no session")
+            }
+            Self::NoLeader => f.write_str("the server has no leader and serves nobody"),
             Self::NotServing { closing, servers } => write!(
                 f,
                 "{} of {servers} servers do not answer, and the others accept connections and serve \

@@ -39,6 +39,9 @@ pub enum ErrorOrigin {
 pub enum ErrorKind {
     /// The server rejected the request with this code.
     Server(ErrorCode),
+    /// The servers lack this operation, and nothing can stand in for it. Nothing was sent: some servers close
+    /// the connection over it. The [code](Error::code) is `Unimplemented`.
+    Unsupported(OpCode),
     /// The server rejected one operation of a `multi`, and so applied none of them.
     RolledBack {
         /// Index of the rejected operation, counted from 0.
@@ -181,6 +184,7 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         match self.kind() {
             ErrorKind::Server(code) | ErrorKind::RolledBack { code, .. } => Some(*code),
+            ErrorKind::Unsupported(_) => Some(ErrorCode::UNIMPLEMENTED),
             _ => None,
         }
     }
@@ -221,14 +225,16 @@ impl Error {
     #[must_use]
     pub fn origin(&self) -> ErrorOrigin {
         match self.kind() {
-            ErrorKind::Server(_) | ErrorKind::RolledBack { .. } => ErrorOrigin::Server,
+            ErrorKind::Server(_) | ErrorKind::Unsupported(_) | ErrorKind::RolledBack { .. } => {
+                ErrorOrigin::Server
+            }
             ErrorKind::ConnectionLost(cause) | ErrorKind::NoSession(cause) => match cause {
                 DisconnectReason::FrameTooLarge
                 | DisconnectReason::ProtocolError(_)
                 | DisconnectReason::NotZooKeeper(_)
                 | DisconnectReason::UnknownXid(_)
                 | DisconnectReason::OutOfOrder(_)
-                | DisconnectReason::WrongSession => ErrorOrigin::Peer,
+                | DisconnectReason::NoSessionId => ErrorOrigin::Peer,
                 DisconnectReason::Tls(failure) => match failure {
                     TlsFailure::NotConfigured
                     | TlsFailure::FileUnreadable(_)

@@ -40,6 +40,7 @@
 //!              └───────────────────┴──────────────────────┴──────────────────┘
 //!
 //!   Handshaking ──▶ Authenticating ──▶ Up, with SASL: closed and too late like Handshaking
+//!   Handshaking ──▶ Asking ──▶ Up, with a Keeper, which tells its features
 //!
 //!   any state ──▶ Ended: expired, closed, detached, credentials rejected
 //! ```
@@ -101,6 +102,7 @@ mod session_end;
 mod settings;
 mod stats;
 mod tls_failure;
+mod vocabulary;
 mod watches;
 
 pub use self::connect_string::{ConnectString, Host, Transport};
@@ -119,9 +121,10 @@ pub use self::output::{
 pub use self::pauses::NotRunning;
 pub use self::requests::RequestId;
 pub use self::sasl::{SaslFailure, SaslMechanism, SaslStep, digest_md5};
-pub use self::session::Session;
+pub use self::session::{LeftBehind, Session};
 pub use self::session_credentials::{InvalidCredentials, SessionCredentials};
 pub use self::session_end::SessionEnd;
 pub use self::settings::Settings;
 pub use self::stats::{Histogram, HistogramSnapshot, LeaseStats, Stats};
 pub use self::tls_failure::TlsFailure;
+pub use self::vocabulary::ServerKind;

@@ -19,6 +19,10 @@ pub enum SessionEnd {
         /// process was stopped, its machine was suspended, or a task blocked its runtime.
         paused: Option<Duration>,
     },
+    /// The server has opened another session in place of this one: a Keeper
+    /// ([`ServerKind::Keeper`](crate::ServerKind::Keeper)) resumes none. The servers keep the ephemeral nodes
+    /// until the session timeout has passed.
+    NotResumed,
     /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`. Those
     /// of SASL count as rejected when every server that can be reached has rejected them.
     /// [`SASL_CLOSES_MAX`](crate::limits::SASL_CLOSES_MAX) closes in a row at every server, after the
@@ -52,10 +56,17 @@ impl SessionEnd {
             self,
             Self::Expired
                 | Self::ExpiredLocally { .. }
+                | Self::NotResumed
                 | Self::CleanUpOverflow
                 | Self::DriverPanicked
                 | Self::NotOpened
         )
+    }
+
+    /// Returns true if the servers may keep the session's ephemeral nodes for a while: no server has told that
+    /// it has ended.
+    pub(crate) fn leaves_nodes(self) -> bool {
+        matches!(self, Self::NotResumed | Self::ExpiredLocally { .. })
     }
 
     /// Returns on which session a call may succeed that failed because of this end: on the next one,
@@ -78,6 +89,9 @@ impl fmt::Display for SessionEnd {
             }
             Self::ExpiredLocally { paused: None } => {
                 "no server answered within the session timeout, so the session expired"
+            }
+            Self::NotResumed => {
+                "the server does not resume sessions, so the session ended with its connection"
             }
             Self::AuthFailed => {
                 "the server rejected the credentials, or has no key for its own Kerberos principal"

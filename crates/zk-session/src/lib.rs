@@ -61,8 +61,8 @@ pub use zk_session_core::{
     ConnectString, DisconnectReason, Error, ErrorKind, ErrorOrigin, Histogram, HistogramSnapshot,
     Host, InvalidCredentials, IoFailure, LeaseAssumptions, LeaseImpossible, LeaseSetting,
     LeaseStats, LeaseTimes, Limit, Operation, Outcome, PeerProtocol, RetryOn, SaslFailure,
-    SaslMechanism, SaslStep, SessionCredentials, SessionEnd, SessionEvent, Stats, TlsFailure,
-    Transport, WatchEvent, WatchKind, WatchStreamItem,
+    SaslMechanism, SaslStep, ServerKind, SessionCredentials, SessionEnd, SessionEvent, Stats,
+    TlsFailure, Transport, WatchEvent, WatchKind, WatchStreamItem,
 };
 
 /// Parts of node paths, and the names that Curator's protection gives to nodes.

@@ -233,9 +233,10 @@ async fn next_child(watches: &mut FuturesUnordered<ChildWatch>) -> Result<String
     }
 }
 
-/// The fields of a Stat that change with the children of a node, or with their permissions.
-fn identity(stat: Stat) -> (Zxid, Zxid, i32) {
-    (stat.czxid, stat.pzxid, stat.aversion)
+/// The fields of a Stat that change with the children of a node, or with their permissions. A Keeper does not
+/// change `pzxid` when a child is deleted.
+fn identity(stat: Stat) -> (Zxid, i32, i32) {
+    (stat.czxid, stat.cversion, stat.aversion)
 }
 
 /// Lists the children of the group, with a watch. A missing group has none.

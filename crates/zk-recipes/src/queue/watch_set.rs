@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures::FutureExt;
 use futures::future::try_join_all;
 use tokio::task::unconstrained;
-use zk_session::{Client, Error, EventType, Stat, Watch, WatchEvent, WatchKind, Zxid};
+use zk_session::{Client, Error, EventType, OpCode, Stat, Watch, WatchEvent, WatchKind, Zxid};
 
 use super::machine::{NodeChange, NodeRole};
 use super::one_write;
@@ -120,25 +120,32 @@ async fn arm(
     targets: &[Target<'_>],
     since: Zxid,
 ) -> Result<Vec<Option<Watched>>, LockError> {
+    let at_once = client.supports(OpCode::SetWatches);
+    let kinds_of = |target: &Target<'_>| if at_once { target.kinds() } else { &[] };
     let kinds =
-        targets.iter().flat_map(|target| target.kinds().iter().map(|kind| (target.node, *kind)));
+        targets.iter().flat_map(|target| kinds_of(target).iter().map(|kind| (target.node, *kind)));
     let kinds: Vec<_> = kinds.collect();
     // The server answers after the events of nodes that are gone. So an event counts only
     // once all watches are set, that of the own node among them.
     let set = retry_if_unknown(client, || async {
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
         let (watches, set) = client.watch_nodes(&kinds, since);
         set.await.map(|()| watches)
     });
     let mut watches = set.await?.into_iter();
     let armed = targets.iter().map(|target| {
-        let [watch, change] = [0, 1].map(|at| target.kinds().get(at).and_then(|_| watches.next()));
+        let [watch, change] =
+            [0, 1].map(|at| kinds_of(target).get(at).and_then(|_| watches.next()));
         complete(client, *target, since, watch, change)
     });
     try_join_all(armed).await
 }
 
-/// Adds the watch that has to be set with a request of its own: that on the own node, which must
-/// be the one that `since` has created.
+/// Adds the watch that has to be set with a request of its own: that on the own node, which must be the one
+/// that `since` has created, and all of them at a server without `setWatches`. A newer node of a contender's
+/// name is not that contender's.
 async fn complete(
     client: &Client,
     target: Target<'_>,
@@ -149,7 +156,7 @@ async fn complete(
     let Target { node, role } = target;
     if watch.is_none() {
         let read = watch_children(client, node).await?;
-        watch = read.and_then(|(stat, watch)| (stat.czxid == since).then_some(watch));
+        watch = read.and_then(|(stat, watch)| (stat.czxid <= since).then_some(watch));
     }
     Ok(watch.map(|watch| Watched { node: node.to_owned(), role, watch: Some(watch), change }))
 }

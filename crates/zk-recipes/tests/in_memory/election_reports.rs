@@ -222,18 +222,16 @@ async fn curator_696_node_of_the_previous_session_does_not_lead() {
     server.kill(0);
     watched.run(2 * T).await;
     server.restart(0);
-    // The server has restarted the clocks of its sessions.
+    // The server has restarted the clocks of its sessions. The next session deletes the node.
     let old_is_there = || children(&server, "/e").contains(&old[0]);
     assert!(old_is_there());
-    let mut stood_behind_it = false;
+    let begin = tokio::time::Instant::now();
     while old_is_there() {
         watched.run(Duration::from_millis(5)).await;
-        let nodes = children(&server, "/e");
-        stood_behind_it |= nodes.contains(&old[0]) && nodes.len() == 2;
         assert!(!old_is_there() || !watched.candidacies[0].is_leader());
     }
-    assert!(stood_behind_it);
     watched.leader_within(T / 10).await;
+    assert!(begin.elapsed() < T, "{:?}", begin.elapsed());
     assert_eq!((watched.tokens.len(), children(&server, "/e").len()), (2, 1));
 }
 

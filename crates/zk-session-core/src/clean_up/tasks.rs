@@ -288,15 +288,23 @@ impl<H: Handles> CleanUp<H> {
         self.unsent.extend(put_off);
     }
 
-    /// Removes all tasks at the end of the session, and answers their callers. All in-flight
-    /// requests must have failed before.
-    pub(crate) fn end(&mut self, kind: &ErrorKind, outputs: &mut Outputs<H>) {
-        for task in std::mem::replace(self, Self::new()).tasks.into_values() {
+    /// Removes all tasks at the end of the session, answers their callers, and returns the tasks. All
+    /// in-flight requests must have failed before.
+    pub(crate) fn end(
+        &mut self,
+        kind: &ErrorKind,
+        outputs: &mut Outputs<H>,
+    ) -> impl Iterator<Item = CleanUpTask> + use<H> {
+        let Self { tasks, backlog, .. } = std::mem::replace(self, Self::new());
+        let mut ended = Vec::with_capacity(tasks.len());
+        for task in tasks.into_values() {
             let outcome = if task.repeated { Outcome::Unknown } else { Outcome::NotApplied };
             if let Some(to) = task.waiter {
                 outputs.fail(to, kind.clone(), outcome);
             }
+            ended.push(task.task);
         }
+        ended.into_iter().chain(backlog)
     }
 }
 

@@ -117,6 +117,14 @@ impl Identity {
         }
     }
 
+    /// Returns true if the server offers another session than the one presented. A read-only server cannot
+    /// have this session, whatever it answers.
+    pub(crate) fn is_another(&self, response: &ConnectResponse) -> bool {
+        let offered = response.session_id;
+        let is_session = offered != SessionId::NONE && response.read_only != Some(true);
+        self.exists() && is_session && offered != self.session_id
+    }
+
     /// Notes the offer of a server. [`Identity::accept`] takes it.
     ///
     /// # Errors
@@ -133,9 +141,8 @@ impl Identity {
                 return Err(DisconnectReason::ReadOnly);
             }
             Granted::ReadOnly { session_id }
-        } else if session_id == SessionId::NONE || (self.exists() && session_id != self.session_id)
-        {
-            return Err(DisconnectReason::WrongSession);
+        } else if session_id == SessionId::NONE {
+            return Err(DisconnectReason::NoSessionId);
         } else if self.exists() {
             Granted::Resumed
         } else {

@@ -53,6 +53,9 @@ enum State {
     /// The server has accepted the session, and the SASL exchange goes on. Nothing else may be sent
     /// before it is complete.
     Authenticating { deadline: Instant },
+    /// A Keeper has accepted the session, and the request with this xid asks for its features. Nothing else
+    /// may be sent before its answer.
+    Asking { deadline: Instant, xid: i32 },
     /// The connection is established, and requests are sent.
     Up,
     /// The session has ended.
@@ -95,6 +98,14 @@ impl Connection {
 
     pub(crate) fn is_authenticating(&self) -> bool {
         matches!(self.state, State::Authenticating { .. })
+    }
+
+    /// Returns the xid of the request that asks for the features of a Keeper, while it is unanswered.
+    pub(crate) fn asked(&self) -> Option<i32> {
+        match self.state {
+            State::Asking { xid, .. } => Some(xid),
+            _ => None,
+        }
     }
 
     /// Returns how the session ended, if it did.
@@ -155,6 +166,7 @@ impl Connection {
         match self.state {
             State::Connecting { deadline, .. }
             | State::Handshaking { deadline }
+            | State::Asking { deadline, .. }
             | State::Authenticating { deadline } => Some(deadline),
             _ => None,
         }
@@ -205,6 +217,13 @@ impl Connection {
         }
     }
 
+    /// Notes that the handshake has succeeded, and that this request asks for the server's features.
+    pub(crate) fn asking(&mut self, xid: i32) {
+        if let State::Handshaking { deadline } = self.state {
+            self.state = State::Asking { deadline, xid };
+        }
+    }
+
     /// Notes that the connection can be used. Returns the server.
     pub(crate) fn established(&mut self, now: Instant, granted: Granted, rng: &mut Rng) -> Host {
         if matches!(granted, Granted::ReadOnly { .. }) {
@@ -237,7 +256,8 @@ impl Connection {
         } else {
             Reached::Server
         };
-        let is_answer_late = self.is_handshaking() || self.is_authenticating();
+        let is_answer_late =
+            self.is_handshaking() || self.is_authenticating() || self.asked().is_some();
         self.hosts.lost(now, reached, cause);
         if is_answer_late && *cause == DisconnectReason::IdleTimeout {
             self.hosts.was_late();

@@ -24,6 +24,7 @@ impl Error {
                 write!(f, "{code}; the chroot does not exist; Config::create_chroot creates it")
             }
             ErrorKind::Server(code) => write!(f, "{code}"),
+            ErrorKind::Unsupported(op) => write!(f, "the servers do not know the operation {op}"),
             ErrorKind::RolledBack { index, operation, path, code } => {
                 let path = Abbreviated(path);
                 write!(f, "operation [{index}], {operation} {path}: {code}; nothing was applied")

@@ -146,7 +146,7 @@ fn origin_depends_on_the_cause_of_the_disconnect() {
         (DisconnectReason::FrameTooLarge, ErrorOrigin::Peer),
         (DisconnectReason::UnknownXid(3), ErrorOrigin::Peer),
         (DisconnectReason::OutOfOrder(3), ErrorOrigin::Peer),
-        (DisconnectReason::WrongSession, ErrorOrigin::Peer),
+        (DisconnectReason::NoSessionId, ErrorOrigin::Peer),
         (DisconnectReason::IdleTimeout, ErrorOrigin::Network),
         (DisconnectReason::ClosedByServer, ErrorOrigin::Network),
     ] {
@@ -208,7 +208,7 @@ fn stopped_manager_names_its_reason_and_the_outcome_once() {
 #[test]
 fn failed_connect_reports_its_cause_and_no_outcome() {
     let failed = |cause| Error::not_applied(ErrorKind::NoSession(cause)).to_string();
-    let wrong = DisconnectReason::WrongSession;
+    let wrong = DisconnectReason::NoSessionId;
     assert_eq!(failed(wrong.clone()), format!("no session: {wrong}"));
     assert!(failed(DisconnectReason::IdleTimeout).contains("is this the client port"));
     let broken = DisconnectReason::Io(std::io::ErrorKind::BrokenPipe);

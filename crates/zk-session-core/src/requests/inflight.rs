@@ -9,6 +9,7 @@ use proto::{OpCode, WatcherType, xid};
 use super::RequestId;
 use super::deadlines::Due;
 use crate::Handles;
+use crate::vocabulary::StandIn;
 use crate::watches::PendingWatch;
 
 /// Number of xids in use. They run from 1 to `i32::MAX - 1` (ZOOKEEPER-3253).
@@ -123,7 +124,17 @@ pub(crate) struct Sent<H: Handles> {
     pub(crate) recipient: Recipient<H>,
     pub(crate) watch: Option<WatchOf<H>>,
     /// Deadline of the reply, if the caller has one.
-    pub(super) due: Option<Due>,
+    pub(crate) due: Option<Due>,
+    /// Set if the request stands in for another one, or may have to be replaced by another one.
+    pub(crate) stand_in: Option<Box<StandIn>>,
+}
+
+impl<H: Handles> Sent<H> {
+    /// Returns true if the caller's request is a write.
+    pub(crate) fn is_write(&self) -> bool {
+        let completes_create = matches!(self.stand_in.as_deref(), Some(StandIn::Stat { .. }));
+        self.op.is_write() || completes_create
+    }
 }
 
 /// Recipient of the reply to a request.

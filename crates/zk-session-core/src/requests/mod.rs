@@ -28,6 +28,7 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
+use crate::vocabulary::StandIn;
 use crate::{
     ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Limit, Outcome, ReplyTo, Stats,
 };
@@ -122,20 +123,11 @@ impl<H: Handles> Requests<H> {
 
     /// Queues a request until there is a connection. A request without a time limit waits until
     /// `opened_by` for the first one.
-    pub(crate) fn enqueue<R: Request>(
-        &mut self,
-        id: RequestId,
-        request: &R,
-        to: H::Reply,
-        watch: Option<WatchOf<H>>,
-        due: Option<Due>,
-        opened_by: Option<Instant>,
-    ) {
-        let mut frame = BytesMut::new();
-        proto::encode_request(0, request, &mut frame);
+    pub(crate) fn enqueue(&mut self, request: Queued<H>, opened_by: Option<Instant>) {
+        let Queued { id, due, .. } = request;
         let opened_by = if due.is_none() { opened_by.map(|at| (at, id)) } else { None };
         self.deadlines.put(due.or(opened_by), DeadlineOwner::Queued);
-        self.queue.push(Queued { id, op: R::OP, frame, to, watch, due, opened_by });
+        self.queue.push(Queued { opened_by, ..request });
     }
 
     /// Removes the oldest queued request that a caller still waits for.
@@ -164,11 +156,10 @@ impl<H: Handles> Requests<H> {
         self.outbound.append(|out| proto::encode_record(connect, out));
     }
 
-    /// Sends a token of the SASL exchange, which is alone on the connection. Returns its xid.
-    pub(crate) fn send_sasl(&mut self, token: &[u8]) -> i32 {
+    /// Sends a request that is alone on the connection, before it is established. Returns its xid.
+    pub(crate) fn send_alone<R: Request>(&mut self, request: &R) -> i32 {
         let xid = self.inflight.use_up_xid();
-        let request = proto::Sasl { token: token.into() };
-        self.outbound.append(|out| proto::encode_request(xid, &request, out));
+        self.outbound.append(|out| proto::encode_request(xid, request, out));
         xid
     }
 
@@ -184,15 +175,36 @@ impl<H: Handles> Requests<H> {
     ) {
         let xid = self.inflight.next_xid();
         let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
-        self.sent(now, Sent { op: R::OP, at: now, offset, recipient, watch, due });
+        let stand_in = None;
+        self.sent(now, Sent { op: R::OP, at: now, offset, recipient, watch, due, stand_in });
     }
 
-    /// Sends a request that was queued.
-    pub(crate) fn send_queued(&mut self, now: Instant, queued: Queued<H>) {
+    /// Sends an encoded request of a caller, which may [stand in](StandIn) for another one.
+    pub(crate) fn send_queued(
+        &mut self,
+        now: Instant,
+        queued: Queued<H>,
+        stand_in: Option<StandIn>,
+    ) {
         let Queued { op, mut frame, to, watch, due, .. } = queued;
         proto::patch_xid(&mut frame, self.inflight.next_xid());
         let offset = self.outbound.append(|out| out.extend_from_slice(&frame));
-        self.sent(now, Sent { op, at: now, offset, recipient: Recipient::Caller(to), watch, due });
+        let (recipient, stand_in) = (Recipient::Caller(to), stand_in.map(Box::new));
+        self.sent(now, Sent { op, at: now, offset, recipient, watch, due, stand_in });
+    }
+
+    /// Sends a request that completes an answered one. It has the same recipient and deadline.
+    pub(crate) fn send_after<R: Request>(
+        &mut self,
+        now: Instant,
+        request: &R,
+        answered: Sent<H>,
+        stand_in: StandIn,
+    ) {
+        let xid = self.inflight.next_xid();
+        let offset = self.outbound.append(|out| proto::encode_request(xid, request, out));
+        let stand_in = Some(Box::new(stand_in));
+        self.sent(now, Sent { op: R::OP, at: now, offset, stand_in, ..answered });
     }
 
     pub(crate) fn next_xid(&self) -> i32 {
@@ -224,8 +236,9 @@ impl<H: Handles> Requests<H> {
         if ping.is_some() {
             self.liveness.pinged(now);
         }
-        let recipient = Recipient::Heartbeat;
-        self.sent(now, Sent { op: R::OP, at: now, offset, recipient, watch: None, due: None });
+        let (recipient, stand_in) = (Recipient::Heartbeat, None);
+        let (op, at, watch, due) = (R::OP, now, None, None);
+        self.sent(now, Sent { op, at, offset, recipient, watch, due, stand_in });
     }
 
     fn sent(&mut self, now: Instant, sent: Sent<H>) {
@@ -349,7 +362,7 @@ impl<H: Handles> Requests<H> {
             watch.is_given_up = true;
         }
         // A read changes nothing.
-        let outcome = if sent.op.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
+        let outcome = if sent.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
         match std::mem::replace(&mut sent.recipient, Recipient::Nobody) {
             Recipient::Caller(to) => Some((to, outcome)),
             _ => None,
@@ -372,7 +385,7 @@ impl<H: Handles> Requests<H> {
         let Self { inflight, outbound, deadlines, liveness, .. } = self;
         let lost = inflight.drain().map(|sent| {
             deadlines.met(sent.due);
-            let unknown = sent.op.is_write() && outbound.has_left(sent.offset);
+            let unknown = sent.is_write() && outbound.has_left(sent.offset);
             (sent.recipient, if unknown { Outcome::Unknown } else { Outcome::NotApplied })
         });
         let lost = lost.collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::BytesMut;
-use proto::OpCode;
+use proto::{OpCode, Request};
 
 use super::deadlines::Due;
 use super::{RequestId, WatchOf};
@@ -21,6 +21,28 @@ pub(crate) struct Queued<H: Handles> {
     pub(crate) due: Option<Due>,
     /// Time limit of the wait for the first session.
     pub(crate) opened_by: Option<Due>,
+}
+
+impl<H: Handles> Queued<H> {
+    /// Encodes a request, with a time limit if it has one.
+    pub(crate) fn new<R: Request>(
+        id: RequestId,
+        request: &R,
+        to: H::Reply,
+        watch: Option<WatchOf<H>>,
+        due: Option<Due>,
+    ) -> Self {
+        let mut frame = BytesMut::new();
+        proto::encode_request(0, request, &mut frame);
+        Self { id, op: R::OP, frame, to, watch, due, opened_by: None }
+    }
+
+    /// Replaces the request by another one.
+    pub(crate) fn replace<R: Request>(&mut self, request: &R) {
+        self.frame.clear();
+        proto::encode_request(0, request, &mut self.frame);
+        self.op = R::OP;
+    }
 }
 
 impl<H: Handles> fmt::Debug for Queued<H> {

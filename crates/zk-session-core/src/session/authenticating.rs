@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use proto::{Decode, ErrorCode, Reader, ReplyHeader, SaslReply};
+use proto::{Decode, ErrorCode, Reader, ReplyHeader, Sasl, SaslReply};
 
 use super::Session;
 use crate::{DisconnectReason, Handles, SaslFailure};
@@ -29,7 +29,7 @@ impl<H: Handles> Session<H> {
     fn proceed(&mut self, now: Instant, token: Option<Vec<u8>>) {
         match token {
             Some(token) => {
-                let xid = self.requests.send_sasl(&token);
+                let xid = self.requests.send_alone(&Sasl { token: token.into() });
                 self.sasl.sent(xid);
             }
             None => {

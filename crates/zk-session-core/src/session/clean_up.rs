@@ -6,8 +6,31 @@ use proto::ErrorCode;
 
 use super::Session;
 use crate::clean_up::{CleanUpTask, Overflow};
-use crate::limits::CLEAN_UP_RETRY_PART;
+use crate::limits::{CLEAN_UP_RETRY_PART, CLEAN_UPS_MAX};
 use crate::{ErrorKind, Failure, Handles, Outcome, Reply, ReplyTo, RequestId, SessionEnd};
+
+/// Node, or nodes, that a session was to delete when it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftBehind {
+    /// The node with this path.
+    Node(String),
+    /// The children of `parent` whose names start with `prefix`.
+    Children {
+        /// Path of the parent.
+        parent: String,
+        /// Start of the names.
+        prefix: String,
+    },
+}
+
+impl From<CleanUpTask> for LeftBehind {
+    fn from(task: CleanUpTask) -> Self {
+        match task {
+            CleanUpTask::Delete { path } | CleanUpTask::MarkedDelete { path } => Self::Node(path),
+            CleanUpTask::Sweep { parent, prefix } => Self::Children { parent, prefix },
+        }
+    }
+}
 
 impl<H: Handles> Session<H> {
     /// Deletes a node, guaranteed: as long as the session lives, the delete is sent again on every
@@ -81,12 +104,27 @@ impl<H: Handles> Session<H> {
         self.clean_up.is_deleting(path)
     }
 
+    /// Returns the nodes that were to be deleted, guaranteed, when the session ended or since, if the servers
+    /// may keep them for a while ([`SessionEnd::NotResumed`], [`SessionEnd::ExpiredLocally`]). Each is
+    /// returned once, and at most [`CLEAN_UPS_MAX`](crate::limits::CLEAN_UPS_MAX) are kept.
+    ///
+    /// Another session may delete those that [this one](Self::session_id) owns.
+    pub fn take_left_behind(&mut self) -> Vec<LeftBehind> {
+        let tasks = std::mem::take(&mut self.left_behind);
+        tasks.into_iter().map(LeftBehind::from).collect()
+    }
+
     fn add_clean_up(
         &mut self,
         now: Instant,
         task: CleanUpTask,
         to: Option<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
+        if self.end_reason().is_some_and(SessionEnd::leaves_nodes) {
+            if self.left_behind.len() < CLEAN_UPS_MAX {
+                self.left_behind.push(task.clone());
+            }
+        }
         // A frame that the server rejects would close every connection from now on.
         self.admit_frame(task.frame_len())?;
         let to = to.map(|to| self.limited(now, to));

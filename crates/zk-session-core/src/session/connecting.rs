@@ -59,10 +59,16 @@ impl<H: Handles> Session<H> {
         frame: &Bytes,
     ) -> Result<(), DisconnectReason> {
         match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
+            // A Keeper has no session to resume. The other session has no nodes, and expires.
+            ConnectReply::Accepted(response) if self.identity.is_another(&response) => {
+                self.end(self.closing_with_server().unwrap_or(SessionEnd::NotResumed));
+                Ok(())
+            }
             ConnectReply::Accepted(response) => {
                 self.identity.offered(&response, &self.settings)?;
-                self.authenticate(now)
+                self.greeted(now, &response)
             }
+            ConnectReply::NoLeader => Err(DisconnectReason::NoLeader),
             // A read-only server does not know the sessions that are younger than its isolation.
             ConnectReply::Rejected { read_only }
                 if self.identity.exists() && read_only != Some(true) =>

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proto::CloseSession;
 
 use super::Session;
-use crate::limits::CLOSE_CLEAN_UP_PART;
+use crate::limits::{CLEAN_UPS_MAX, CLOSE_CLEAN_UP_PART};
 use crate::requests::Recipient;
 use crate::{ErrorKind, Handles, Outcome, Output, SessionEnd, SessionEvent};
 
@@ -174,7 +174,10 @@ impl<H: Handles> Session<H> {
         for to in self.credentials.end() {
             self.outputs.fail(to, kind.clone(), Outcome::NotApplied);
         }
-        self.clean_up.end(&kind, &mut self.outputs);
+        let tasks = self.clean_up.end(&kind, &mut self.outputs);
+        if end.leaves_nodes() {
+            self.left_behind = tasks.take(CLEAN_UPS_MAX).collect();
+        }
         let (one_shots, streams) = self.watches.drain();
         for to in one_shots {
             self.outputs.push(Output::Watch { to, result: Err(end) });

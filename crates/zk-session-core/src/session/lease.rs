@@ -1,25 +1,17 @@
 //! The lease, as callers see it.
 
-use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use proto::{Delete, Multi, Ping, Sync};
+use proto::{Multi, Ping, Sync};
 
 use super::Session;
 use crate::lease::LeaseRequest;
+use crate::vocabulary::DELETE_NOTHING;
 use crate::{Failure, Handles, LeaseImpossible, LeaseState, Output, ReplyTo, RequestId};
 
 /// Empty transaction. It needs no permission and leaves no trace but its zxid. Servers log
 /// rejections, and an empty transaction contains nothing to reject.
 const HEARTBEAT: Multi<'static> = Multi::new(&[]);
-
-/// Deletion of a node that never exists. It needs no permission either, and the leader checks the
-/// session's owner before it looks for the node (`PrepRequestProcessor`).
-const CHECKED_HEARTBEAT: Delete<'static> =
-    Delete { path: Cow::Borrowed("/zookeeper/no-such-parent/lease"), version: NO_VERSION };
-
-/// A version that no node has.
-const NO_VERSION: i32 = -2;
 
 impl<H: Handles> Session<H> {
     /// Claims the lease. Requests keep it renewed until [`unclaim_lease`](Self::unclaim_lease) was
@@ -177,9 +169,11 @@ impl<H: Handles> Session<H> {
             LeaseRequest::Leader => {
                 self.requests.send_heartbeat(now, &Sync { path: "/".into() }, ping)
             }
-            LeaseRequest::Quorum => self.requests.send_heartbeat(now, &HEARTBEAT, ping),
-            LeaseRequest::CheckedQuorum => {
-                self.requests.send_heartbeat(now, &CHECKED_HEARTBEAT, ping)
+            LeaseRequest::Quorum if self.vocabulary.has_empty_multi() => {
+                self.requests.send_heartbeat(now, &HEARTBEAT, ping)
+            }
+            LeaseRequest::Quorum | LeaseRequest::CheckedQuorum => {
+                self.requests.send_heartbeat(now, &DELETE_NOTHING, ping)
             }
         }
         self.lease.request_sent(request, now);

@@ -1,9 +1,11 @@
 //! Session: it owns the parts, and routes between them.
 //!
 //! * [`connecting`]: connections and handshakes.
-//! * [`authenticating`]: the SASL exchange of a connection.
+//! * [`authenticating`], [`features`]: what precedes everything else on a connection: the SASL exchange, and
+//!   the features of a Keeper.
 //! * [`sending`]: requests, and the order of requests on a new connection.
 //! * [`receiving`]: bytes, replies and notifications.
+//! * [`stand_in`]: replies to what stands in for another request.
 //! * [`timers`]: the table of deadlines.
 //! * [`watching`], [`clean_up`], [`lease`]: calls that concern these parts.
 //! * [`ending`]: closing, detaching, and the end.
@@ -16,10 +18,12 @@ mod authenticating;
 mod clean_up;
 mod connecting;
 mod ending;
+mod features;
 mod invariants;
 mod lease;
 mod receiving;
 mod sending;
+mod stand_in;
 mod timers;
 mod watching;
 
@@ -28,8 +32,9 @@ use std::time::{Duration, Instant};
 
 use proto::{SessionId, Zxid, xid};
 
+pub use self::clean_up::LeftBehind;
 use self::ending::Closing;
-use crate::clean_up::CleanUp;
+use crate::clean_up::{CleanUp, CleanUpTask};
 use crate::connection::{Connection, Identity};
 use crate::credentials::Credentials;
 use crate::lease::Lease;
@@ -38,6 +43,7 @@ use crate::pauses::Pauses;
 use crate::requests::Requests;
 use crate::rng::Rng;
 use crate::sasl::SaslExchange;
+use crate::vocabulary::Vocabulary;
 use crate::watches::Watches;
 use crate::{
     DisconnectReason, Handles, Host, LeaseStats, Output, SessionCredentials, SessionEnd, Settings,
@@ -53,12 +59,15 @@ pub struct Session<H: Handles> {
     connection: Connection,
     requests: Requests<H>,
     sasl: SaslExchange,
+    vocabulary: Vocabulary,
     credentials: Credentials<H>,
     watches: Watches<H::Watch, H::Stream>,
     clean_up: CleanUp<H>,
     lease: Lease,
     pauses: Pauses,
     closing: Option<Closing>,
+    /// Nodes that were to be deleted when the session ended, or since.
+    left_behind: Vec<CleanUpTask>,
     /// Statistics that are updated when something happens. The others stay at their defaults.
     counters: Stats,
     outputs: Outputs<H>,
@@ -77,12 +86,14 @@ impl<H: Handles> Session<H> {
             rng,
             requests: Requests::new(settings.request_timeout.take(), first_xid, now),
             sasl: SaslExchange::default(),
+            vocabulary: Vocabulary::default(),
             credentials: Credentials::new(),
             watches: Watches::new(settings.rearm_chunk_bytes),
             clean_up: CleanUp::new(),
             lease: Lease::new(&settings),
             pauses: Pauses::new(now),
             closing: None,
+            left_behind: Vec::new(),
             counters: Stats::default(),
             outputs: Outputs::new(),
             settings,

@@ -22,6 +22,7 @@ impl<H: Handles> Session<H> {
                 (true, _) => self.settings.max_frame_len,
                 (_, true) => self.settings.max_frame_len.min(HANDSHAKE_LEN_MAX),
                 _ if self.connection.is_authenticating() => SASL_FRAME_LEN_MAX,
+                _ if self.connection.asked().is_some() => HANDSHAKE_LEN_MAX,
                 _ => {
                     buffer.clear();
                     return;
@@ -75,10 +76,10 @@ impl<H: Handles> Session<H> {
             return;
         };
         let Some(sent) = self.requests.take_unacceptable(buffer) else { return };
+        let is_write = sent.is_write();
         match sent.recipient {
             Recipient::Caller(to) => {
-                let outcome =
-                    if sent.op.is_write() { Outcome::Unknown } else { Outcome::NotApplied };
+                let outcome = if is_write { Outcome::Unknown } else { Outcome::NotApplied };
                 self.outputs.fail(to, ErrorKind::ReplyTooLarge { len, max }, outcome);
             }
             Recipient::CleanUpTask(id) => {
@@ -96,6 +97,9 @@ impl<H: Handles> Session<H> {
         }
         if self.connection.is_authenticating() {
             return self.sasl_answered(now, frame);
+        }
+        if let Some(xid) = self.connection.asked() {
+            return self.features_answered(now, xid, frame);
         }
         let (header, body) = ReplyHeader::split(frame).map_err(DisconnectReason::ProtocolError)?;
         match header.xid {
@@ -137,7 +141,7 @@ impl<H: Handles> Session<H> {
     fn reply(
         &mut self,
         now: Instant,
-        sent: Sent<H>,
+        mut sent: Sent<H>,
         header: &ReplyHeader,
         body: Bytes,
     ) -> Result<(), DisconnectReason> {
@@ -149,26 +153,27 @@ impl<H: Handles> Session<H> {
             self.end(end);
             return Ok(());
         }
-        if let Some(watch) = sent.watch {
+        if let Some(watch) = sent.watch.take() {
             self.watch_answered(now, watch, header);
         }
         let reply = Reply { zxid: header.zxid, body };
+        let Some((sent, code, reply)) = self.complete(now, sent, header.err, reply)? else {
+            return Ok(());
+        };
         match sent.recipient {
-            Recipient::Caller(to) => self.outputs.answer(to, header.err, reply),
-            Recipient::Credential(index) => self.credential_answered(index, header.err, &reply),
-            Recipient::CleanUpTask(id) => self.clean_up_answered(now, id, header.err, &reply),
+            Recipient::Caller(to) => self.outputs.answer(to, code, reply),
+            Recipient::Credential(index) => self.credential_answered(index, code, &reply),
+            Recipient::CleanUpTask(id) => self.clean_up_answered(now, id, code, &reply),
             // Watches that could not be re-registered would never fire.
-            Recipient::Rearm if !header.err.is_ok() => {
-                return Err(DisconnectReason::Refused(header.err));
-            }
+            Recipient::Rearm if !code.is_ok() => return Err(DisconnectReason::Refused(code)),
             Recipient::Removal(path, kind) => {
-                self.watches.removal_answered(&path, kind, header.err);
+                self.watches.removal_answered(&path, kind, code);
                 self.watches.schedule_removal(now);
             }
             Recipient::Heartbeat => {
                 self.counters.heartbeat_round_trip = Some(now.saturating_duration_since(sent.at));
             }
-            Recipient::CatchUp(id) if !header.err.is_ok() => self.clean_up.sync_declined(id),
+            Recipient::CatchUp(id) if !code.is_ok() => self.clean_up.sync_declined(id),
             Recipient::Rearm | Recipient::CatchUp(_) | Recipient::Nobody => {}
             Recipient::Close => self.end(self.closing_as().unwrap_or(SessionEnd::Closed)),
         }

@@ -54,13 +54,18 @@ impl<H: Handles> Session<H> {
     ) -> RequestId {
         let id = self.requests.next_id();
         let due = self.requests.due(now, id, &to);
-        if self.is_connected() {
+        if self.is_connected() && self.vocabulary.is_plain(R::OP) {
             if let Some(watch) = &mut watch {
                 self.watches.request_sent(watch);
             }
             self.requests.send(now, request, Recipient::Caller(to.to), watch, due);
+            return id;
+        }
+        let queued = Queued::new(id, request, to.to, watch, due);
+        if self.is_connected() {
+            self.send_encoded(now, queued);
         } else {
-            self.requests.enqueue(id, request, to.to, watch, due, self.opened_by(now));
+            self.requests.enqueue(queued, self.opened_by(now));
         }
         id
     }
@@ -184,15 +189,28 @@ impl<H: Handles> Session<H> {
     }
 
     /// Sends a request that has waited for a connection.
-    pub(super) fn send_queued(&mut self, now: Instant, mut queued: Queued<H>) {
+    pub(super) fn send_queued(&mut self, now: Instant, queued: Queued<H>) {
         if self.is_read_only() && needs_quorum(queued.op) {
             return self.outputs.fail(queued.to, ErrorKind::NotReadOnly, Outcome::NotApplied);
         }
         self.send_clean_up_before(now, queued.id);
+        self.send_encoded(now, queued);
+    }
+
+    /// Sends a request, or what stands in for it.
+    pub(super) fn send_encoded(&mut self, now: Instant, mut queued: Queued<H>) {
+        let is_plain = self.vocabulary.is_plain(queued.op);
+        let adapted = if is_plain { Ok(None) } else { self.vocabulary.adapt(&mut queued) };
+        let stand_in = match adapted {
+            Ok(stand_in) => stand_in,
+            Err(refused) => {
+                return self.outputs.fail(queued.to, refused, Outcome::NotApplied);
+            }
+        };
         if let Some(watch) = &mut queued.watch {
             self.watches.request_sent(watch);
         }
-        self.requests.send_queued(now, queued);
+        self.requests.send_queued(now, queued, stand_in);
     }
 }
 

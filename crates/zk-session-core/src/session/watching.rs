@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use proto::{
-    AddWatch, AddWatchMode, Decode, ErrorCode, RemoveWatches, ReplyHeader, SetWatches,
+    AddWatch, AddWatchMode, Decode, ErrorCode, OpCode, RemoveWatches, ReplyHeader, SetWatches,
     WatcherEvent, Zxid, path,
 };
 
@@ -55,6 +55,9 @@ impl<H: Handles> Session<H> {
         watches: Vec<(&str, WatchKind, H::Watch)>,
         to: impl Into<ReplyTo<H::Reply>>,
     ) -> Result<RequestId, Failure> {
+        if self.vocabulary.lacks(OpCode::SetWatches) {
+            return Err((ErrorKind::Unsupported(OpCode::SetWatches), Outcome::NotApplied));
+        }
         let mut request = SetWatches { relative_zxid: since, ..Default::default() };
         for (path, kind, _) in &watches {
             let list = match kind {

@@ -115,6 +115,11 @@ impl<W: Handle, S: Handle + Clone> Watches<W, S> {
         None
     }
 
+    /// Notes that the servers cannot remove watches.
+    pub(crate) fn cannot_remove(&mut self) {
+        self.removal = Removal::Unsupported;
+    }
+
     /// Handles the reply to a removal. A watch that the server does not have counts as removed.
     pub(crate) fn removal_answered(&mut self, path: &str, kind: WatcherType, code: ErrorCode) {
         self.on(path, |watches| watches.armed = watches.armed.without(Armed::REPLACED));

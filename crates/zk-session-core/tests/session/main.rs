@@ -37,3 +37,4 @@ mod sasl;
 mod stats;
 mod streams;
 mod under_way;
+mod vocabulary;

@@ -26,6 +26,7 @@ mod recipe_support;
 
 // Modules without methods of `Client`.
 mod lease;
+mod left_behind;
 mod operation_list;
 mod other_names;
 mod pending;

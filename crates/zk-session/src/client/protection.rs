@@ -108,7 +108,8 @@ impl Client {
         let full = self.full(parent);
         // An error means that the session is over, and its ephemeral nodes with it, or that the
         // path is longer than that of any create.
-        drop(self.shared.lock().delete_protected_guaranteed(now(), &full, prefix));
+        let accepted = self.shared.lock().delete_protected_guaranteed(now(), &full, prefix);
+        drop(self.left_behind_unless(accepted));
         self.shared.wake();
     }
 }

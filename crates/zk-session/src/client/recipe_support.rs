@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use futures::future::{Either, FutureExt, select};
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
-use zk_session_core::{Error, Failure, WatchKind};
+use zk_session_core::{Error, Failure, ServerKind, WatchKind};
 
 use super::Client;
 use super::budget::Budget;
@@ -99,7 +99,8 @@ impl Client {
         let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);
         self.submit(ask, |session, to| {
-            session.delete_marked_guaranteed(now(), &full?, Some(to)).map(|()| None)
+            let accepted = session.delete_marked_guaranteed(now(), &full?, Some(to));
+            self.left_behind_unless(accepted)
         })
     }
 
@@ -149,6 +150,9 @@ impl Client {
     /// # Cancel safety
     /// The next call repeats a request without a reply.
     pub async fn events_have_zxids(&self) -> bool {
+        if self.server_kind() != ServerKind::ZooKeeper {
+            return false; // a Keeper sends -1
+        }
         let cell = &self.shared.event_zxids;
         match cell.get() {
             Some(known) => *known,

@@ -7,9 +7,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::SessionId;
+use proto::{OpCode, SessionId};
 use zk_session_core::{
-    ConnectString, DisconnectReason, Error, ErrorKind, Host, SessionCredentials, SessionEnd, Stats,
+    ConnectString, DisconnectReason, Error, ErrorKind, Host, ServerKind, SessionCredentials,
+    SessionEnd, Stats,
 };
 
 use super::{Client, EnsembleConfig};
@@ -42,6 +43,23 @@ impl Client {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.shared.lock().is_read_only()
+    }
+
+    /// Returns the kind of the servers; before the first handshake, [`ServerKind::ZooKeeper`].
+    #[must_use]
+    pub fn server_kind(&self) -> ServerKind {
+        self.shared.lock().server_kind()
+    }
+
+    /// Returns true unless it is known that the servers lack this operation. The client then sends other
+    /// requests in its place ([`ServerKind`]), or fails with
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    ///
+    /// A [Keeper](ServerKind::Keeper) tells what it knows when the session opens. An old ZooKeeper tells it
+    /// in its answer to the first such request.
+    #[must_use]
+    pub fn supports(&self, op: OpCode) -> bool {
+        self.shared.lock().supports(op)
     }
 
     /// Returns why the last connection, or the last attempt at one, failed. Returns `None` while

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
 
+use futures::future::{Either, select};
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 use zk_session_core::{Error, ErrorKind, SessionEnd};
@@ -335,11 +337,22 @@ fn stopped(error: Error) -> Error {
 /// the last handle ends the manager.
 async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
     let manager = &stops.0;
+    let mut before: Option<Client> = None;
     loop {
         let Some(last) = manager.upgrade().map(|inner| inner.current.borrow().client.weak()) else {
             return;
         };
-        let cause = last.wait_for_end().await;
+        let ended = last.wait_for_end();
+        let cause = match &before {
+            Some(before) => {
+                let deleting = pin!(last.delete_left_behind(before));
+                match select(pin!(ended), deleting).await {
+                    Either::Left((cause, _)) => cause,
+                    Either::Right((never, _)) => match never {},
+                }
+            }
+            None => ended.await,
+        };
         let Some(inner) = manager.upgrade() else { return };
         inner.count(|current| current.count_end(cause));
         if cause != SessionEnd::NotOpened {
@@ -374,6 +387,7 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
                     return; // it was closed meanwhile
                 }
                 inner.announce(SessionChange::Opened { previous_id, session_id });
+                before = Some(last);
             }
             Err(error) => {
                 inner.count_failure();

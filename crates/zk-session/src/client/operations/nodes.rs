@@ -258,7 +258,8 @@ impl Client {
         let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);
         self.submit(ask, |session, to| {
-            session.delete_guaranteed(now(), &full?, Some(to)).map(|()| None)
+            let accepted = session.delete_guaranteed(now(), &full?, Some(to));
+            self.left_behind_unless(accepted)
         })
     }
 }
