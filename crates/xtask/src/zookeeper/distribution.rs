@@ -79,6 +79,14 @@ impl Distribution {
         &self.java
     }
 
+    /// Returns true if the servers are of 3.4, which has another form of the configuration.
+    pub(crate) fn is_3_4(&self) -> bool {
+        let folder = Path::new(&self.class_path).parent();
+        let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
+        let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.any(|name| name.to_string_lossy().starts_with("zookeeper-3.4."))
+    }
+
     /// Returns the class path of ZooKeeper, which includes its client.
     pub fn class_path(&self) -> &OsStr {
         &self.class_path

@@ -89,7 +89,8 @@ impl Ensemble {
                 None => command,
             };
             ensemble.servers.push(Server::new(member.client, folder.clone(), command));
-            let membership = Membership { own_id: member.id, members: members.to_vec() };
+            let (own_id, members, is_3_4) = (member.id, members.to_vec(), distribution.is_3_4());
+            let membership = Membership { own_id, members, is_3_4 };
             settings.write(&folder, member.client, Some(&membership))?;
         }
         for server in &ensemble.servers {
@@ -212,7 +213,8 @@ impl Ensemble {
     /// If a file cannot be written.
     pub fn reconfigure(&self, index: usize, settings: &Settings) -> Result<(), Error> {
         let member = &self.members[index];
-        let membership = Membership { own_id: member.id, members: self.members.clone() };
+        let is_3_4 = Distribution::shared()?.is_3_4();
+        let membership = Membership { own_id: member.id, members: self.members.clone(), is_3_4 };
         settings.write(self.servers[index].folder(), member.client, Some(&membership))
     }
 

@@ -170,17 +170,20 @@ impl Settings {
             "4lw.commands.whitelist=*".to_owned(),
         ];
         match membership {
-            // The server's line contains the client address in this case.
-            Some(Membership { own_id, members }) => {
-                lines.extend(members.iter().map(Member::line));
+            // The server's line contains the client address in this case, except in 3.4.
+            Some(Membership { own_id, members, is_3_4 }) => {
+                if *is_3_4 {
+                    let without_client = |line: String| line.split(';').next().map(str::to_owned);
+                    lines.extend(members.iter().map(Member::line).filter_map(without_client));
+                    lines.extend(client_lines(client));
+                } else {
+                    lines.extend(members.iter().map(Member::line));
+                }
                 if members.iter().any(|member| member.id == *own_id && member.is_observer) {
                     lines.push("peerType=observer".to_owned());
                 }
             }
-            None => {
-                lines.push(format!("clientPortAddress={}", client.ip()));
-                lines.push(format!("clientPort={}", client.port()));
-            }
+            None => lines.extend(client_lines(client)),
         }
         if let Some(module) = self.login_module() {
             let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
@@ -208,6 +211,12 @@ impl Settings {
 pub(crate) struct Membership {
     pub(crate) own_id: usize,
     pub(crate) members: Vec<Member>,
+    /// The servers are of 3.4, which reads client addresses in lines of their own.
+    pub(crate) is_3_4: bool,
+}
+
+fn client_lines(client: SocketAddrV4) -> [String; 2] {
+    [format!("clientPortAddress={}", client.ip()), format!("clientPort={}", client.port())]
 }
 
 /// Server of an ensemble, as in the configuration of all members.
