@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::tasks::{
     Failure, api, bench, chaos, ci, conform, cross, deny, docs, fuzz, msrv, mutants, nightly,
-    package, planted, servers, sim, test, zookeeper,
+    package, planted, protocol, servers, sim, test, zookeeper,
 };
 
 /// Runs the task that `arguments`, the first of which is the program's name, select.
@@ -63,6 +63,10 @@ fn run_task(selected: &ArgMatches) -> Result<(), Failure> {
         "package" => package::run(),
         "deny" => deny::run(),
         "cross" => cross::run(),
+        "protocol" => {
+            let word = |name| options.get_one::<String>(name).map_or("HEAD", String::as_str);
+            protocol::run(word("source"), word("revision"), has("write"))
+        }
         "msrv" => msrv::run(&words(options)),
         "ci" => ci::run(),
         _ => nightly::run(),
@@ -130,6 +134,11 @@ fn command() -> Command {
             task("package").arg(flag("no-build")),
             task("deny"),
             task("cross"),
+            task("protocol").args([
+                Arg::new("source").required(true),
+                Arg::new("revision"),
+                flag("write"),
+            ]),
             task("msrv").arg(names()),
             task("ci"),
             task("nightly"),
@@ -249,6 +258,7 @@ mod tests {
             "docs all",
             "package all",
             "cross all",
+            "protocol",
             "msrv --all",
             "ci fast",
         ] {

@@ -16,6 +16,7 @@ pub(crate) mod mutants;
 pub(crate) mod nightly;
 pub(crate) mod package;
 pub(crate) mod planted;
+pub(crate) mod protocol;
 pub(crate) mod servers;
 pub(crate) mod sim;
 pub(crate) mod test;
