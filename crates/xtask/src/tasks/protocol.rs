@@ -63,8 +63,8 @@ fn operations_of(java: &str) -> impl Iterator<Item = String> + '_ {
     let begin = java.find("interface OpCode").unwrap_or(java.len());
     let body = java[begin..].split('}').next().unwrap_or_default();
     body.lines().filter_map(|line| {
-        let (name, number) =
-            line.trim().strip_prefix("int ")?.strip_suffix(';')?.split_once(" = ")?;
+        let line = line.trim().trim_start_matches("public final "); // before 3.6
+        let (name, number) = line.strip_prefix("int ")?.strip_suffix(';')?.split_once(" = ")?;
         Some(format!("operation {name} {number}"))
     })
 }
