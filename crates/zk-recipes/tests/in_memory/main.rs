@@ -19,6 +19,7 @@ mod foreign_nodes;
 mod guard;
 mod guard_watch;
 mod leader_change;
+mod left_behind;
 mod lifetime_cost;
 mod local_queue;
 mod marked_release;
