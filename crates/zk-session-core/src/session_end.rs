@@ -63,8 +63,8 @@ impl SessionEnd {
         )
     }
 
-    /// Returns true if the servers may keep the session's ephemeral nodes for a while: no server has told that
-    /// it has ended.
+    /// Returns true if the servers may keep the session's ephemeral nodes for a while: no server has told
+    /// that it has ended.
     pub(crate) fn leaves_nodes(self) -> bool {
         matches!(self, Self::NotResumed | Self::ExpiredLocally { .. })
     }

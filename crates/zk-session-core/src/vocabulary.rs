@@ -9,14 +9,14 @@
 
 use std::borrow::Cow;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use proto::{
     ConnectResponse, Create, Create2, CreateMode, Decode, DecodeError, Delete, ErrorCode, Multi,
     MultiOp, OpCode, RequestHeader, SessionId, Stat, Zxid,
 };
 
-use crate::requests::Queued;
-use crate::{ErrorKind, Handles, RequestId};
+use crate::requests::{Queued, StandIn};
+use crate::{ErrorKind, Handles};
 
 /// Kind of the servers of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,20 +72,6 @@ pub(crate) struct Vocabulary {
     lacks: Vec<OpCode>,
     /// A server has answered a create2 or createContainer, so that the frames of these need not be kept.
     has_create2: bool,
-}
-
-/// What was sent in place of a request, or may have to be.
-#[derive(Debug)]
-pub(crate) enum StandIn {
-    /// The request itself. It is replaced if the server does not know it.
-    Unproven { id: RequestId, frame: BytesMut },
-    /// create, in place of a create with a Stat in its reply. `exists` follows.
-    Create { is_ephemeral: bool },
-    /// `exists`, for the Stat of the node that was created in this transaction. The body is the reply to
-    /// that create.
-    Stat { created: Bytes, zxid: Zxid, is_ephemeral: bool },
-    /// [`DELETE_NOTHING`], in place of a transaction without operations.
-    EmptyMulti,
 }
 
 impl Vocabulary {

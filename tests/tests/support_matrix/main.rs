@@ -13,10 +13,8 @@ use zk_tests::{release, zookeeper};
 use crate::features::FEATURES;
 
 /// The columns of the table: the servers of zk-testing, and the releases that the real ones have.
-const SERVERS: [(&str, Version, Option<(u32, u32)>); 2] = [
-    ("3.8.0", Version::V3_8, Some((3, 8))),
-    ("3.9.5", Version::V3_9, Some((3, 9))),
-];
+const SERVERS: [(&str, Version, Option<(u32, u32)>); 2] =
+    [("3.8.0", Version::V3_8, Some((3, 8))), ("3.9.5", Version::V3_9, Some((3, 9)))];
 
 /// Tries every feature, each in a session of its own.
 async fn column(connect_string: &str) -> Vec<&'static str> {

@@ -1,7 +1,5 @@
 //! Nodes of a session that the servers keep after its client has given it up: the next session deletes them.
 
-use std::time::Duration;
-
 use zk_recipes::Mutex;
 use zk_recipes::session::{Client, CreateMode, SessionManager};
 use zk_testing::{Op, TestServer};
@@ -27,8 +25,10 @@ fn is_alive(server: &TestServer, client: &Client) -> bool {
     server.with(|ensemble| ensemble.is_alive(client.session_id()))
 }
 
-/// Long enough for some requests, and far shorter than the session timeout.
-const MOMENT: Duration = Duration::from_millis(100);
+/// Waits long enough for some requests, and far shorter than the session timeout.
+async fn moment() {
+    tokio::time::sleep(T / 100).await; // reason: a request that is not sent is no condition
+}
 
 #[tokio::test(start_paused = true)]
 async fn node_of_a_lost_guard_is_deleted_when_the_guard_is_dropped() {
@@ -37,10 +37,10 @@ async fn node_of_a_lost_guard_is_deleted_when_the_guard_is_dropped() {
     let guard = Mutex::new(&sessions.client(), "/m").unwrap().acquire().await.unwrap();
     let last = end_of_session(&server, &sessions).await;
     assert!(!guard.is_held());
-    tokio::time::sleep(MOMENT).await;
+    moment().await;
     assert_eq!(children(&server, "/m").len(), 1, "its user may still be at work");
     drop(guard);
-    tokio::time::sleep(MOMENT).await;
+    moment().await;
     assert!(children(&server, "/m").is_empty());
     assert!(is_alive(&server, &last));
 }
@@ -59,7 +59,7 @@ async fn node_of_a_lost_create_is_found_by_its_prefix() {
     }
     let last = end_of_session(&server, &sessions).await;
     acquiring.await.unwrap().unwrap_err();
-    tokio::time::sleep(MOMENT).await;
+    moment().await;
     assert!(children(&server, "/m").is_empty());
     assert!(is_alive(&server, &last));
 }
@@ -72,8 +72,8 @@ async fn node_with_a_name_that_is_not_unique_is_left_to_the_server() {
     sessions.client().create("/registered", b"", CreateMode::Ephemeral).await.unwrap();
     let last = end_of_session(&server, &sessions).await;
     last.delete_guaranteed("/registered").await.unwrap_err();
-    tokio::time::sleep(MOMENT).await;
+    moment().await;
     assert!(children(&server, "/").contains(&"registered".to_owned()));
-    tokio::time::sleep(2 * T).await;
+    tokio::time::sleep(2 * T).await; // reason: the server expires it by its clock
     assert!(!children(&server, "/").contains(&"registered".to_owned()));
 }

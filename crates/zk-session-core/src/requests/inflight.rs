@@ -8,8 +8,8 @@ use proto::{OpCode, WatcherType, xid};
 
 use super::RequestId;
 use super::deadlines::Due;
+use super::stand_in::StandIn;
 use crate::Handles;
-use crate::vocabulary::StandIn;
 use crate::watches::PendingWatch;
 
 /// Number of xids in use. They run from 1 to `i32::MAX - 1` (ZOOKEEPER-3253).

@@ -4,6 +4,7 @@
 //! * [`outbound`]: bytes on their way to the server.
 //! * [`inflight`]: requests in flight, by xid, and the recipients of their replies.
 //! * [`deadlines`]: deadlines of callers.
+//! * [`stand_in`]: requests that are sent in place of others.
 //! * [`liveness`]: send and receive times, and the deadlines that follow from them.
 
 mod deadlines;
@@ -11,6 +12,7 @@ mod inflight;
 mod liveness;
 mod outbound;
 mod queue;
+mod stand_in;
 
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,7 @@ pub(crate) use self::deadlines::{DeadlineOwner, Due};
 pub(crate) use self::inflight::{Recipient, Sent, WatchOf};
 pub(crate) use self::liveness::Liveness;
 pub(crate) use self::queue::Queued;
+pub(crate) use self::stand_in::StandIn;
 
 use self::deadlines::Deadlines;
 use self::inflight::Inflight;
@@ -28,7 +31,6 @@ use self::outbound::Outbound;
 use self::queue::Queue;
 use crate::lease::is_quorum_reply;
 use crate::limits::{QUEUED_BYTES_MAX, REQUESTS_MAX};
-use crate::vocabulary::StandIn;
 use crate::{
     ErrorKind, Failure, Handle, Handles, HistogramSnapshot, Limit, Outcome, ReplyTo, Stats,
 };

@@ -120,10 +120,9 @@ impl<H: Handles> Session<H> {
         task: CleanUpTask,
         to: Option<ReplyTo<H::Reply>>,
     ) -> Result<(), Failure> {
-        if self.end_reason().is_some_and(SessionEnd::leaves_nodes) {
-            if self.left_behind.len() < CLEAN_UPS_MAX {
-                self.left_behind.push(task.clone());
-            }
+        let is_left = self.end_reason().is_some_and(SessionEnd::leaves_nodes);
+        if is_left && self.left_behind.len() < CLEAN_UPS_MAX {
+            self.left_behind.push(task.clone());
         }
         // A frame that the server rejects would close every connection from now on.
         self.admit_frame(task.frame_len())?;

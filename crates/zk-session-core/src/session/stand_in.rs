@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use proto::{CreatePathReply, CreateReply, Decode, Encode, ErrorCode, Exists, MultiReply, Stat};
 
 use super::Session;
-use crate::requests::{Queued, Recipient, Sent};
-use crate::vocabulary::{StandIn, stat_of_deleted};
+use crate::requests::{Queued, Recipient, Sent, StandIn};
+use crate::vocabulary::stat_of_deleted;
 use crate::{DisconnectReason, Handles, Reply};
 
 /// The answer to the request of a caller, or `None` if another request has to be answered first.
