@@ -11,13 +11,16 @@ use zk_recipes::session::{
 };
 use zk_recipes::{Election, LockError, Mutex, RwLock, Semaphore};
 
+/// Tries a feature at a path.
+type Probe = fn(SessionManager, String) -> Pin<Box<dyn Future<Output = bool>>>;
+
 /// A feature.
 pub(crate) struct Feature {
     /// The name in the table.
     pub(crate) name: &'static str,
     /// Operations in whose place the client sends others, if the servers lack them.
     operations: &'static [OpCode],
-    works: fn(SessionManager, String) -> Pin<Box<dyn Future<Output = bool>>>,
+    works: Probe,
 }
 
 /// The features, in the order of the table.
@@ -60,11 +63,7 @@ pub(crate) const FEATURES: [Feature; 17] = [
 /// What a lock sends, and what other requests may stand in for.
 const LOCK: &[OpCode] = &[OpCode::Create2, OpCode::SetWatches];
 
-const fn of(
-    name: &'static str,
-    operations: &'static [OpCode],
-    works: fn(SessionManager, String) -> Pin<Box<dyn Future<Output = bool>>>,
-) -> Feature {
+const fn of(name: &'static str, operations: &'static [OpCode], works: Probe) -> Feature {
     Feature { name, operations, works }
 }
 

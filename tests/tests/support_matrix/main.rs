@@ -12,9 +12,17 @@ use zk_tests::{release, zookeeper};
 
 use crate::features::FEATURES;
 
-/// The columns of the table: the servers of zk-testing, and the releases that the real ones have.
-const SERVERS: [(&str, Version, Option<(u32, u32)>); 2] =
-    [("3.8.0", Version::V3_8, Some((3, 8))), ("3.9.5", Version::V3_9, Some((3, 9)))];
+/// A column of the table: servers of zk-testing, and the release of real ones that they are like.
+struct Column {
+    name: &'static str,
+    version: Version,
+    release: Option<(u32, u32)>,
+}
+
+const COLUMNS: [Column; 2] = [
+    Column { name: "3.8.0", version: Version::V3_8, release: Some((3, 8)) },
+    Column { name: "3.9.5", version: Version::V3_9, release: Some((3, 9)) },
+];
 
 /// Tries every feature, each in a session of its own.
 async fn column(connect_string: &str) -> Vec<&'static str> {
@@ -33,12 +41,12 @@ async fn modelled(version: Version) -> Vec<&'static str> {
 #[tokio::test]
 async fn table_in_the_guide_has_what_each_server_supports() {
     let mut columns = Vec::new();
-    for (_, version, _) in SERVERS {
-        columns.push(modelled(version).await);
+    for column in &COLUMNS {
+        columns.push(modelled(column.version).await);
     }
     let mut table = String::from("| |");
-    SERVERS.iter().for_each(|(name, ..)| write!(table, " {name} |").unwrap());
-    write!(table, "\n|---|{}", "---|".repeat(SERVERS.len())).unwrap();
+    COLUMNS.iter().for_each(|column| write!(table, " {} |", column.name).unwrap());
+    write!(table, "\n|---|{}", "---|".repeat(COLUMNS.len())).unwrap();
     for (row, feature) in FEATURES.iter().enumerate() {
         write!(table, "\n| {} |", feature.name).unwrap();
         columns.iter().for_each(|column| write!(table, " {} |", column[row]).unwrap());
@@ -51,8 +59,8 @@ async fn table_in_the_guide_has_what_each_server_supports() {
 async fn real_server_supports_what_the_table_says() {
     let Some(server) = zookeeper() else { return };
     let release = release(&server);
-    let known = SERVERS.iter().find(|(.., real)| *real == Some(release));
-    let Some((name, version, _)) = known else { return };
+    let known = COLUMNS.iter().find(|column| column.release == Some(release));
+    let Some(Column { name, version, .. }) = known else { return };
     let real = column(&server.connect_string()).await;
     let modelled = modelled(*version).await;
     for ((feature, real), modelled) in FEATURES.iter().zip(real).zip(modelled) {
