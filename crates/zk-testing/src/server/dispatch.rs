@@ -89,6 +89,10 @@ impl Ensemble {
                 fault => ticket.fault = fault,
             }
         }
+        let version = self.settings.version;
+        if version.is_keeper_like() && self.drops_unreadable(id, header.op, &body) {
+            return;
+        }
         match op {
             Some(OpCode::Auth) => return self.authenticate(ticket, &body),
             Some(OpCode::Sasl) => return self.sasl(ticket, &body),
@@ -99,9 +103,11 @@ impl Ensemble {
             // The session has ended at the same time: drop the request without a reply.
             return;
         }
-        let is_known = op.is_some_and(|op| op != OpCode::Check)
-            || header.op == DELETE_CONTAINER
-            || (op == Some(OpCode::Check) && !self.settings.version.refuses_lone_check());
+        let is_known = match op {
+            Some(OpCode::Check) => !version.refuses_lone_check(),
+            Some(op) => version.has_op(op),
+            None => header.op == DELETE_CONTAINER && version.has_op(OpCode::CreateContainer),
+        };
         if !is_known {
             self.answer_with(ticket, Zxid(-1), ErrorCode::UNIMPLEMENTED, None);
             return self.close(id, Cut::Fin);

@@ -7,6 +7,7 @@ use super::Ensemble;
 use super::connection::{State, Waiting};
 use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
+use super::keeper;
 use super::learners::Expected;
 use super::replication::Origin;
 use super::sessions::{Owner, password};
@@ -28,11 +29,11 @@ impl Ensemble {
         match self.faults.strike(occasion) {
             // The session may be created although the reply never reaches its client.
             Some(Action::ApplyThenDrop(how)) => {
-                self.connect(id, request);
+                self.connect_any(id, request);
                 return self.drop_reply(id, how);
             }
             Some(Action::CutReply { after, how }) => {
-                self.connect(id, request);
+                self.connect_any(id, request);
                 return self.cut_reply(id, after, how);
             }
             Some(Action::DropBefore(how) | Action::CutRequest { how, .. }) => {
@@ -43,6 +44,9 @@ impl Ensemble {
                 return;
             }
             fault => connection.connect_fault = fault,
+        }
+        if self.settings.version.is_keeper_like() {
+            return self.connect_to_keeper(id, &request);
         }
         if !self.serves(at) {
             return self.close(id, Cut::Fin);
@@ -59,6 +63,14 @@ impl Ensemble {
             return self.close(id, Cut::Fin);
         }
         self.connect(id, request);
+    }
+
+    fn connect_any(&mut self, id: ConnectionId, request: ConnectRequest) {
+        if self.settings.version.is_keeper_like() {
+            self.connect_to_keeper(id, &request)
+        } else {
+            self.connect(id, request)
+        }
     }
 
     /// Requests a session from the leader, or waits until the leader can be reached.
@@ -215,9 +227,12 @@ impl Ensemble {
             connection.waiting.pop_front();
         }
         self.servers[connection.server].connections.insert(session_id, id);
-        let password = password(session_id);
-        let response =
-            ConnectResponse { protocol_version: 0, timeout_ms, session_id, password, read_only };
+        let response = if self.settings.version.is_keeper_like() {
+            keeper::response(0, timeout_ms, session_id)
+        } else {
+            let password = password(session_id);
+            ConnectResponse { protocol_version: 0, timeout_ms, session_id, password, read_only }
+        };
         self.send_record(id, &response);
         self.resumable.push_back(id);
     }

@@ -67,6 +67,7 @@ mod four_letter;
 mod handshake;
 mod hash;
 mod java_hash;
+mod keeper;
 mod leadership;
 mod learners;
 mod link;

@@ -145,7 +145,8 @@ pub(super) fn parts(body: &Bytes, version: Version) -> Result<Vec<Part<'_>>, Unr
         if done {
             return Ok(parts);
         }
-        let op = OpCode::from_code(op_type).ok_or(Unreadable::Record)?;
+        let op = OpCode::from_code(op_type).filter(|op| version.has_op(*op));
+        let op = op.ok_or(Unreadable::Record)?;
         let part = part(&mut r, op).ok_or(Unreadable::Record)?;
         if !version.bad_flags_fail_their_op() {
             part.check_mode()?;

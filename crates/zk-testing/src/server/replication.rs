@@ -108,9 +108,9 @@ impl Origin {
 
 impl Server {
     pub(crate) fn new(settings: &Settings, zxid: Zxid) -> Self {
-        let mut tree = Tree::new();
+        let mut tree = Tree::new(settings.version);
         tree.last_zxid = zxid;
-        if settings.servers > 1 {
+        if settings.servers > 1 && tree.contains("/zookeeper/config") {
             tree.replace_data("/zookeeper/config", Some(config_text(settings.servers, zxid)));
             if let Some(config) = tree.node_mut("/zookeeper/config") {
                 (config.mzxid, config.version) = (zxid, -1);

@@ -100,6 +100,8 @@ impl Ensemble {
                 let body = MultiReply { results: Vec::new() };
                 self.answer(ticket, ErrorCode::MARSHALLING_ERROR, Some(&body));
             }
+            // Keeper's handler returns instead (`close_xid`), and closes the connection.
+            Applied::SessionClosed if self.settings.version.is_keeper_like() => {}
             Applied::Op(OpResult::Deleted | OpResult::Checked)
             | Applied::SessionCreated
             | Applied::SessionClosed => self.answer(ticket, ErrorCode::OK, None),

@@ -293,8 +293,9 @@ impl Settings {
     pub(crate) fn negotiate_ms(&self, server: usize, asked_ms: i32) -> i32 {
         let own = self.own.get(&server).copied().unwrap_or_default();
         let tick = self.tick(server);
-        let shortest = own.min_session_timeout.or(self.min_session_timeout).unwrap_or(tick * 2);
-        let longest = own.max_session_timeout.or(self.max_session_timeout).unwrap_or(tick * 20);
+        let (shortest, longest) = self.version.session_timeouts(tick);
+        let shortest = own.min_session_timeout.or(self.min_session_timeout).unwrap_or(shortest);
+        let longest = own.max_session_timeout.or(self.max_session_timeout).unwrap_or(longest);
         // As in the real server, the upper bound is applied last.
         asked_ms.max(millis(shortest)).min(millis(longest))
     }

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use proto::{Acl, OPEN_ACL_UNSAFE, Perms, SessionId, Zxid};
+use bytes::Bytes;
+use proto::{Acl, OPEN_ACL_UNSAFE, OpCode, Perms, SessionId, Zxid};
 
 use super::hash::FastMap;
 use super::java_hash::JavaSet;
+use super::keeper;
 use super::node::{Node, NodeKind};
+use super::version::Version;
 
 /// Nodes that ZooKeeper reserves; no client can delete them.
 pub(crate) const OWN_NODES: [&str; 3] = ["/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
@@ -29,7 +32,7 @@ pub struct Tree {
 
 impl Tree {
     /// Creates a tree with the root and ZooKeeper's own nodes.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(version: Version) -> Self {
         let open: Arc<[Acl]> = OPEN_ACL_UNSAFE.into();
         let mut tree = Self {
             nodes: FastMap::default(),
@@ -41,14 +44,25 @@ impl Tree {
             open,
         };
         tree.nodes.insert("/".into(), Node::initial(Arc::clone(&tree.open)));
+        if version.is_keeper_like() {
+            keeper::add_own_nodes(&mut tree, version);
+            return tree;
+        }
         for path in OWN_NODES {
-            tree.insert(path, Node::initial(Arc::clone(&tree.open)));
+            if path != "/zookeeper/config" || version.has_op(OpCode::Reconfig) {
+                tree.add_own_node(path, Bytes::new());
+            }
         }
         if let Some(config) = tree.node_mut("/zookeeper/config") {
             config.acl = [Acl::world(Perms::READ)].into();
             config.aversion = -1;
         }
         tree
+    }
+
+    /// Adds a node that exists from the start.
+    pub(crate) fn add_own_node(&mut self, path: &str, data: Bytes) {
+        self.insert(path, Node { data: Some(data), ..Node::initial(Arc::clone(&self.open)) });
     }
 
     /// Returns the node at a path. As in a real server, the empty path is also the root.
@@ -177,8 +191,8 @@ impl Tree {
     }
 
     /// Replaces a node's data and updates the total length of all data.
-    pub(crate) fn replace_data(&mut self, path: &str, data: Option<bytes::Bytes>) {
-        let new_len = data.as_ref().map_or(0, bytes::Bytes::len);
+    pub(crate) fn replace_data(&mut self, path: &str, data: Option<Bytes>) {
+        let new_len = data.as_ref().map_or(0, Bytes::len);
         let Some(node) = self.node_mut(path) else { return };
         let old_len = node.data_len();
         node.data = data;

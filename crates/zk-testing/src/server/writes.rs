@@ -37,8 +37,8 @@ impl Ensemble {
         match OpCode::from_code(op) {
             // `PrepRequestProcessor` does not check who closes a session, nor whether it is alive.
             Some(OpCode::CloseSession) => return self.close_session(session_id, origin),
-            // A release that does not refuse a lone check never answers it.
-            Some(OpCode::Check) if refused.is_none() => {
+            // An Apache release that does not refuse a lone check never answers it.
+            Some(OpCode::Check) if refused.is_none() && !self.settings.version.is_keeper_like() => {
                 return self.commit(session_id, check_alone(body), None);
             }
             _ => {}
@@ -113,6 +113,10 @@ impl Ensemble {
                     Prepared::Lost => Err(Refusal::Lost),
                     Prepared::Unreadable => Err(Refusal::Unreadable),
                 };
+            }
+            Some(OpCode::Check) if version.is_keeper_like() => {
+                let path = r.opt_text("path").map_err(refuse)?;
+                preparation.check(path.as_deref(), r.i32("version").map_err(refuse)?)
             }
             Some(OpCode::Reconfig) => Err(ErrorCode::RECONFIG_DISABLED),
             _ if op == DELETE_CONTAINER => {

@@ -13,3 +13,4 @@ mod point_faults;
 mod sessions;
 mod touch_tables;
 mod unread_answers;
+mod versions;
