@@ -19,9 +19,15 @@ struct Column {
     release: Option<(u32, u32)>,
 }
 
-const COLUMNS: [Column; 2] = [
+const COLUMNS: [Column; 8] = [
+    Column { name: "3.4.14", version: Version::V3_4, release: Some((3, 4)) },
+    Column { name: "3.5", version: Version::V3_5, release: Some((3, 5)) },
+    Column { name: "3.6.3", version: Version::V3_6, release: Some((3, 6)) },
     Column { name: "3.8.0", version: Version::V3_8, release: Some((3, 8)) },
     Column { name: "3.9.5", version: Version::V3_9, release: Some((3, 9)) },
+    Column { name: "Keeper 25.8", version: Version::Keeper25_8, release: None },
+    Column { name: "Keeper 26.6", version: Version::Keeper26_6, release: None },
+    Column { name: "RaftKeeper", version: Version::RaftKeeper, release: None },
 ];
 
 /// Tries every feature, each in a session of its own.

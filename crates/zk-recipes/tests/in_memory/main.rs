@@ -26,6 +26,7 @@ mod marked_release;
 mod metrics;
 mod multi_lock;
 mod nodes;
+mod other_servers;
 mod outside_runtime;
 mod owner;
 mod program_exit;

@@ -132,8 +132,12 @@ pub(crate) struct Sent<H: Handles> {
 impl<H: Handles> Sent<H> {
     /// Returns true if the caller's request is a write.
     pub(crate) fn is_write(&self) -> bool {
-        let completes_create = matches!(self.stand_in.as_deref(), Some(StandIn::Stat { .. }));
-        self.op.is_write() || completes_create
+        self.op.is_write() || self.completes_create()
+    }
+
+    /// Returns true if the caller's create has been applied, and only its Stat is read.
+    pub(super) fn completes_create(&self) -> bool {
+        matches!(self.stand_in.as_deref(), Some(StandIn::Stat { .. }))
     }
 }
 

@@ -387,7 +387,8 @@ impl<H: Handles> Requests<H> {
         let Self { inflight, outbound, deadlines, liveness, .. } = self;
         let lost = inflight.drain().map(|sent| {
             deadlines.met(sent.due);
-            let unknown = sent.is_write() && outbound.has_left(sent.offset);
+            let has_left = outbound.has_left(sent.offset) || sent.completes_create();
+            let unknown = sent.is_write() && has_left;
             (sent.recipient, if unknown { Outcome::Unknown } else { Outcome::NotApplied })
         });
         let lost = lost.collect();

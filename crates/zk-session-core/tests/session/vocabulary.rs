@@ -99,11 +99,16 @@ fn server(code: ErrorCode) -> Failure {
 
 #[test]
 fn connection_lost_before_the_stat_leaves_the_outcome_unknown() {
-    let mut world = keeper(None);
-    let n = world.create("/a");
-    world.answer_next(OpCode::Create, Zxid(9), ErrorCode::OK, &created("/a"));
-    world.cut();
-    assert_eq!(world.outcome(n), Outcome::Unknown);
+    for is_sent in [true, false] {
+        let mut world = keeper(None);
+        let n = world.create("/a");
+        if !is_sent {
+            world.room = 0;
+        }
+        world.answer_next(OpCode::Create, Zxid(9), ErrorCode::OK, &created("/a"));
+        world.cut();
+        assert_eq!(world.outcome(n), Outcome::Unknown, "{is_sent}");
+    }
 }
 
 #[test]

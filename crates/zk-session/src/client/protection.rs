@@ -109,7 +109,7 @@ impl Client {
         // An error means that the session is over, and its ephemeral nodes with it, or that the
         // path is longer than that of any create.
         let accepted = self.shared.lock().delete_protected_guaranteed(now(), &full, prefix);
-        drop(self.left_behind_unless(accepted));
+        self.hand_over_unless(accepted.is_ok());
         self.shared.wake();
     }
 }

@@ -98,10 +98,14 @@ impl Client {
     pub fn delete_marked_guaranteed(&self, path: &str) -> Pending<bool> {
         let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);
-        self.submit(ask, |session, to| {
+        let mut is_accepted = true;
+        let deleted = self.submit(ask, |session, to| {
             let accepted = session.delete_marked_guaranteed(now(), &full?, Some(to));
-            self.left_behind_unless(accepted)
-        })
+            is_accepted = accepted.is_ok();
+            accepted.map(|()| None)
+        });
+        self.hand_over_unless(is_accepted);
+        deleted
     }
 
     /// Sets watches on several nodes that should exist, in one request, and returns them in the same

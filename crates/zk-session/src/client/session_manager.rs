@@ -10,6 +10,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 use zk_session_core::{Error, ErrorKind, SessionEnd};
 
+use super::left_behind::Leftovers;
 use super::reservation::Reservations;
 use super::session_changes::{SessionChange, SessionChanges};
 use super::session_opener::Opener;
@@ -337,22 +338,18 @@ fn stopped(error: Error) -> Error {
 /// the last handle ends the manager.
 async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
     let manager = &stops.0;
-    let mut before: Option<Client> = None;
+    let left = Arc::new(Leftovers::default());
     loop {
         let Some(last) = manager.upgrade().map(|inner| inner.current.borrow().client.weak()) else {
             return;
         };
-        let ended = last.wait_for_end();
-        let cause = match &before {
-            Some(before) => {
-                let deleting = pin!(last.delete_left_behind(before));
-                match select(pin!(ended), deleting).await {
-                    Either::Left((cause, _)) => cause,
-                    Either::Right((never, _)) => match never {},
-                }
-            }
-            None => ended.await,
+        left.inherit_from(&last);
+        let deleting = pin!(left.delete_with(&last));
+        let cause = match select(pin!(last.wait_for_end()), deleting).await {
+            Either::Left((cause, _)) => cause,
+            Either::Right((never, _)) => match never {},
         };
+        left.take_from(&last);
         let Some(inner) = manager.upgrade() else { return };
         inner.count(|current| current.count_end(cause));
         if cause != SessionEnd::NotOpened {
@@ -387,7 +384,6 @@ async fn renew<C: Connector + Clone>(stops: StopOnDrop, mut opener: Opener<C>) {
                     return; // it was closed meanwhile
                 }
                 inner.announce(SessionChange::Opened { previous_id, session_id });
-                before = Some(last);
             }
             Err(error) => {
                 inner.count_failure();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use futures::task::AtomicWaker;
-use tokio::sync::{Notify, OnceCell, broadcast, oneshot, watch};
+use tokio::sync::{OnceCell, broadcast, oneshot, watch};
 use zk_session_core::{
     DisconnectReason, Failure, Handle, Handles, LeaseState, Reply, Session, SessionEnd,
     SessionEvent, Settings, WatchEvent,
@@ -75,8 +75,6 @@ pub(crate) struct Shared {
     pub(crate) runtime: Runtime,
     /// Whether events of watches have a zxid, once a caller has asked.
     pub(crate) event_zxids: OnceCell<bool>,
-    /// Told when a guaranteed delete fails because the session has ended.
-    pub(crate) left_behind: Notify,
     /// One value of each type; see [`Client::session_value`](crate::Client::session_value).
     values: Mutex<HashMap<TypeId, SessionValue>>,
 }
@@ -107,7 +105,6 @@ impl Shared {
             events: broadcast::Sender::new(EVENTS_KEPT),
             local_address: Mutex::new(None),
             event_zxids: OnceCell::new(),
-            left_behind: Notify::new(),
             values: Mutex::default(),
         })
     }
