@@ -97,6 +97,9 @@ pub(crate) fn authenticate(
     scheme: &str,
     credential: Option<&[u8]>,
 ) -> Authenticated {
+    if settings.version.is_keeper_like() {
+        return authenticate_at_keeper(settings, scheme, credential.unwrap_or_default());
+    }
     match (scheme, credential) {
         ("ip", _) => Authenticated::As(Vec::new()),
         ("digest", Some(credential)) => {
@@ -110,6 +113,20 @@ pub(crate) fn authenticate(
         }
         _ => Authenticated::Refused,
     }
+}
+
+/// Returns the identity that Keeper and RaftKeeper find in an auth packet.
+fn authenticate_at_keeper(settings: &Settings, scheme: &str, credential: &[u8]) -> Authenticated {
+    let credential = decode_text(credential);
+    if scheme != "digest" || credential.matches(':').count() != 1 {
+        return Authenticated::Refused;
+    }
+    let id = credential_id(&credential);
+    Authenticated::As(vec![if settings.super_digest.as_ref() == Some(&id) {
+        Identity { scheme: "super", id: String::new() }
+    } else {
+        Identity { scheme: "digest", id }
+    }])
 }
 
 /// Returns whether the list grants any of `perms` to a connection with these identities.
@@ -176,6 +193,44 @@ pub(crate) fn resolve(
         }
     }
     if resolved.is_empty() { Err(ErrorCode::INVALID_ACL) } else { Ok(resolved.into()) }
+}
+
+/// Returns the list as Keeper and RaftKeeper store it (`fixupACL`). They drop entries with other
+/// schemes than `world`, `auth` and `digest`. Keeper also drops `world`, and an empty list grants
+/// everything: one entry for `world` opens the node to all.
+pub(crate) fn fixed_up(
+    settings: &Settings,
+    acl: &[AskedAcl<'_>],
+    identities: &[Identity],
+) -> Result<Arc<[Acl]>, ErrorCode> {
+    let mut stored = Vec::with_capacity(acl.len());
+    let mut is_valid = acl.is_empty();
+    for entry in acl {
+        let before = stored.len();
+        match entry.scheme.as_deref().unwrap_or_default() {
+            "auth" => stored.extend(identities.iter().map(|identity| Acl {
+                perms: entry.perms,
+                scheme: Cow::Borrowed(identity.scheme),
+                id: Cow::Owned(identity.id.clone()),
+            })),
+            "world" if entry.has("world", "anyone") => {
+                is_valid = true;
+                if !settings.version.is_keeper() {
+                    stored.push(entry.store());
+                }
+            }
+            "digest" => {
+                let id = entry.id.as_deref().unwrap_or_default();
+                if id.matches(':').count() != 1 {
+                    return Err(ErrorCode::INVALID_ACL);
+                }
+                stored.push(entry.store());
+            }
+            _ => {}
+        }
+        is_valid |= stored.len() > before;
+    }
+    if is_valid { Ok(stored.into()) } else { Err(ErrorCode::INVALID_ACL) }
 }
 
 /// Returns the list as shown to clients without ADMIN: password hashes are masked.

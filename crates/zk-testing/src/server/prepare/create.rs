@@ -1,7 +1,9 @@
 //! Validation of create, create2, createContainer and createTTL.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use proto::{ErrorCode, Perms};
+use proto::{Acl, ErrorCode, Perms};
 
 use super::{Preparation, Record, validate};
 use crate::server::acl::{self, AskedAcl};
@@ -37,6 +39,9 @@ pub(crate) enum CreateKind {
 
 impl Preparation<'_> {
     pub(crate) fn create(&mut self, args: &CreateArgs<'_>) -> Result<TxnOp, ErrorCode> {
+        if self.settings.version.is_keeper_like() {
+            return self.create_at_keeper(args);
+        }
         let (is_ephemeral, is_sequential) = self.node_flags(args)?;
         let asked_path = args.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         if !asked_path.contains('/') || asked_path.contains('\0') {
@@ -44,7 +49,7 @@ impl Preparation<'_> {
         }
         let acl = acl::resolve(self.settings, args.acl, self.identities, self.open)?;
         let parent_path = parent_of(asked_path);
-        let mut parent = self.record(parent_path)?;
+        let parent = self.record(parent_path)?;
         self.permit(&parent, Perms::CREATE)?;
         let path: Box<str> = if is_sequential {
             [asked_path, &format!("{:010}", parent.creates)].concat().into()
@@ -63,25 +68,43 @@ impl Preparation<'_> {
             quota::check(self.tree, &path, 1, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
 
-        parent.creates = parent.creates.wrapping_add(1);
-        parent.children += 1;
         let kind = match args.kind {
             CreateKind::Plain if is_ephemeral => NodeKind::Ephemeral(self.session_id),
             CreateKind::Plain => NodeKind::Persistent,
             CreateKind::Container => NodeKind::Container,
             CreateKind::Ttl(ttl_ms) => NodeKind::Ttl(ttl_ms),
         };
+        // The flags decide `is_ephemeral` even for a container. Later operations of a multi see this
+        // kind and not that of the node that will be created.
+        let seen_as = if is_ephemeral { NodeKind::Ephemeral(self.session_id) } else { kind };
+        let (parent_creates, path) =
+            self.remember_created(parent_path, parent, path, &acl, seen_as);
+        let data = args.data.map(Bytes::copy_from_slice);
+        let (wants_stat, event_path) = (args.wants_stat, None);
+        let txn = CreateTxn { path, data, acl, kind, parent_creates, wants_stat, event_path };
+        Ok(TxnOp::Create(txn))
+    }
+
+    /// Records a new node and its parent for the later operations of a multi. Returns the number of
+    /// children ever created under the parent, and the path.
+    pub(super) fn remember_created(
+        &mut self,
+        parent_path: &str,
+        mut parent: Record,
+        path: Box<str>,
+        acl: &Arc<[Acl]>,
+        kind: NodeKind,
+    ) -> (i64, Box<str>) {
+        parent.creates = self.settings.version.next_sequence(parent.creates);
+        parent.children += 1;
         let parent_creates = parent.creates;
         self.remember(parent_path, || Some(parent));
         self.remember(&path, || {
-            // The flags decide `is_ephemeral` even for a container. Later operations of a multi see
-            // this record and not the node that will be created.
-            let acl = acl.clone();
+            let is_ephemeral = matches!(kind, NodeKind::Ephemeral(_));
+            let acl = Arc::clone(acl);
             Some(Record { acl, version: 0, aversion: 0, creates: 0, children: 0, is_ephemeral })
         });
-        let data = args.data.map(Bytes::copy_from_slice);
-        let wants_stat = args.wants_stat;
-        Ok(TxnOp::Create(CreateTxn { path, data, acl, kind, parent_creates, wants_stat }))
+        (parent_creates, path)
     }
 
     /// Checks the flags and the time to live. Returns whether the node is ephemeral, and whether it is

@@ -5,6 +5,7 @@
 
 mod create;
 mod delete;
+mod keeper;
 mod set;
 
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ struct Record {
     version: i32,
     aversion: i32,
     /// Number of children ever created.
-    creates: i32,
+    creates: i64,
     children: usize,
     is_ephemeral: bool,
 }

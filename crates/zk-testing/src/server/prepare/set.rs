@@ -15,6 +15,9 @@ impl Preparation<'_> {
         data: Option<&[u8]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
+        if self.settings.version.is_keeper_like() {
+            return self.set_data_at_keeper(path, data, expected);
+        }
         let path = validate(path)?;
         let mut record = self.record(path)?;
         self.permit(&record, Perms::WRITE)?;
@@ -36,6 +39,9 @@ impl Preparation<'_> {
         acl: &[AskedAcl<'_>],
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
+        if self.settings.version.is_keeper_like() {
+            return self.set_acl_at_keeper(path, acl, expected);
+        }
         let path = validate(path)?;
         let acl = acl::resolve(self.settings, acl, self.identities, self.open)?;
         let record = self.record(path)?;
@@ -45,6 +51,9 @@ impl Preparation<'_> {
     }
 
     pub(crate) fn check(&self, path: Option<&str>, expected: i32) -> Result<TxnOp, ErrorCode> {
+        if self.settings.version.is_keeper_like() {
+            return self.check_at_keeper(path, expected);
+        }
         let path = validate(path)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::READ)?;
