@@ -25,10 +25,6 @@ pub(crate) struct AskedAcl<'a> {
 }
 
 impl<'a> AskedAcl<'a> {
-    pub(crate) fn list(r: &mut Reader<'a>) -> Result<Vec<Self>, DecodeError> {
-        Self::opt_list(r).map(Option::unwrap_or_default)
-    }
-
     /// Reads a list. Returns `None` if it is null.
     pub(crate) fn opt_list(r: &mut Reader<'a>) -> Result<Option<Vec<Self>>, DecodeError> {
         r.opt_vector("acl", Acl::LEN_MIN, |r| {
@@ -159,26 +155,34 @@ pub(crate) fn resolve(
             asked.push(entry);
         }
     }
-    let mut resolved = Vec::with_capacity(asked.len());
+    let (mut resolved, mut proved) = (Vec::with_capacity(asked.len()), Vec::new());
     for entry in asked {
-        let scheme = entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?;
+        let scheme = match &entry.scheme {
+            None if settings.version.fails_on_null_acl() => {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            scheme => scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?,
+        };
         // A server reads a null id and fails on it.
         let id = entry.id.as_deref().ok_or(ErrorCode::MARSHALLING_ERROR);
         match scheme {
             "world" if id? == "anyone" => resolved.push(entry.store()),
             "auth" => {
-                let before = resolved.len();
+                let proved_len = proved.len();
                 // The providers of these schemes answer `isAuthenticated` with true.
-                let proved = identities
+                let all = identities
                     .iter()
                     .filter(|identity| ["digest", "sasl", "x509"].contains(&identity.scheme));
-                resolved.extend(proved.map(|identity| Acl {
+                proved.extend(all.map(|identity| Acl {
                     perms: entry.perms,
                     scheme: Cow::Borrowed(identity.scheme),
                     id: Cow::Owned(identity.id.clone()),
                 }));
-                if resolved.len() == before {
+                if proved.len() == proved_len {
                     return Err(ErrorCode::INVALID_ACL);
+                }
+                if !settings.version.appends_auth_entries() {
+                    resolved.append(&mut proved);
                 }
             }
             // KerberosName takes any text without control characters that starts with a name.
@@ -192,6 +196,7 @@ pub(crate) fn resolve(
             _ => return Err(ErrorCode::INVALID_ACL),
         }
     }
+    resolved.append(&mut proved);
     if resolved.is_empty() { Err(ErrorCode::INVALID_ACL) } else { Ok(resolved.into()) }
 }
 
@@ -275,6 +280,9 @@ fn matches(identity: &Identity, entry: &Acl) -> bool {
 }
 
 fn is_known_network(id: &str, settings: &Settings) -> bool {
+    if id.contains('/') && !settings.version.knows_network_acls() {
+        return false;
+    }
     network(id).is_some_and(|(address, _)| address.is_ipv4() || settings.knows_ipv6_acls())
 }
 

@@ -282,6 +282,10 @@ impl Settings {
         self
     }
 
+    pub(crate) fn enforces_quota(&self) -> bool {
+        self.enforce_quota && self.version.can_enforce_quotas()
+    }
+
     pub(crate) fn knows_ipv6_acls(&self) -> bool {
         self.ipv6_acls && self.version.knows_ipv6_acls()
     }

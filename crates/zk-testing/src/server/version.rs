@@ -101,10 +101,10 @@ impl Version {
     }
 
     /// Returns whether the server has an operation, and has it enabled.
-    ///
-    /// ClickHouse Keeper: `OpNum` of ZooKeeperConstants.h and `KeeperContext::isOperationSupported`.
-    /// RaftKeeper: the factory of ZooKeeperCommon.cpp.
-    pub(crate) fn has_op(self, op: OpCode) -> bool {
+    // ClickHouse Keeper: `OpNum` of ZooKeeperConstants.h and `KeeperContext::isOperationSupported`.
+    // RaftKeeper: the factory of ZooKeeperCommon.cpp.
+    #[must_use]
+    pub fn has_op(self, op: OpCode) -> bool {
         match op {
             OpCode::Create2 => self.is_since(Self::V3_5) || self == Self::Keeper26_6,
             OpCode::Reconfig | OpCode::CreateContainer | OpCode::CreateTtl => {
@@ -206,6 +206,27 @@ impl Version {
         !self.is_since(Self::V3_9)
     }
 
+    /// Returns whether hard quotas can be enforced (ZOOKEEPER-3301).
+    pub(crate) fn can_enforce_quotas(self) -> bool {
+        self.is_since(Self::V3_8)
+    }
+
+    /// Returns whether a delete finds a missing node before a missing permission.
+    pub(crate) fn finds_node_before_permission(self) -> bool {
+        self == Self::V3_4
+    }
+
+    /// Returns whether a path may contain the first and last characters of the illegal ranges.
+    pub(crate) fn allows_edge_characters(self) -> bool {
+        self == Self::V3_4
+    }
+
+    /// Returns whether the server fails on a null ACL or scheme. Otherwise the ACL is empty, and the
+    /// scheme unknown.
+    pub(crate) fn fails_on_null_acl(self) -> bool {
+        self == Self::V3_4
+    }
+
     /// Returns whether exists requires READ.
     pub(crate) fn exists_checks_read(self) -> bool {
         self.is_since(Self::V3_9)
@@ -225,6 +246,16 @@ impl Version {
     /// Returns whether an ip ACL may have an IPv6 address, as since 3.9.4 (ZOOKEEPER-4240).
     pub(crate) fn knows_ipv6_acls(self) -> bool {
         self.is_since(Self::V3_9)
+    }
+
+    /// Returns whether an ip ACL may have a mask. 3.4 takes it for a part of the address.
+    pub(crate) fn knows_network_acls(self) -> bool {
+        self != Self::V3_4
+    }
+
+    /// Returns whether the entries for `auth` go to the end of an ACL.
+    pub(crate) fn appends_auth_entries(self) -> bool {
+        self == Self::V3_4
     }
 
     /// Returns whether a write that cannot be parsed takes a zxid. A multi takes one in every

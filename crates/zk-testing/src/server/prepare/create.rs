@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::{Acl, ErrorCode, Perms};
+use proto::{Acl, ErrorCode, OpCode, Perms};
 
-use super::{Preparation, Record, validate};
+use super::{Preparation, Record};
 use crate::server::acl::{self, AskedAcl};
 use crate::server::node::NodeKind;
 use crate::server::quota;
@@ -20,7 +20,7 @@ const TTL_MAX_MS: i64 = (1 << 40) - 1;
 pub(crate) struct CreateArgs<'a> {
     pub(crate) path: Option<&'a str>,
     pub(crate) data: Option<&'a [u8]>,
-    pub(crate) acl: &'a [AskedAcl<'a>],
+    pub(crate) acl: Option<&'a [AskedAcl<'a>]>,
     pub(crate) flags: i32,
     pub(crate) kind: CreateKind,
     /// Whether the client receives a Stat.
@@ -42,28 +42,33 @@ impl Preparation<'_> {
         if self.settings.version.is_keeper_like() {
             return self.create_at_keeper(args);
         }
-        let (is_ephemeral, is_sequential) = self.node_flags(args)?;
+        let checks_flags_late = !self.settings.version.has_op(OpCode::CreateTtl);
+        let flags = if checks_flags_late { None } else { Some(self.node_flags(args)?) };
         let asked_path = args.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         if !asked_path.contains('/') || asked_path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let acl = acl::resolve(self.settings, args.acl, self.identities, self.open)?;
+        let acl = acl::resolve(self.settings, self.asked(args.acl)?, self.identities, self.open)?;
         let parent_path = parent_of(asked_path);
         let parent = self.record(parent_path)?;
         self.permit(&parent, Perms::CREATE)?;
+        let (is_ephemeral, is_sequential) = match flags {
+            Some(flags) => flags,
+            None => self.node_flags(args)?,
+        };
         let path: Box<str> = if is_sequential {
             [asked_path, &format!("{:010}", parent.creates)].concat().into()
         } else {
             asked_path.into()
         };
-        validate(Some(&path))?;
+        self.validate(Some(&path))?;
         if self.record(&path).is_ok() {
             return Err(ErrorCode::NODE_EXISTS);
         }
         if parent.is_ephemeral {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
-        if self.settings.enforce_quota {
+        if self.settings.enforces_quota() {
             let bytes = args.data.map_or(0, <[u8]>::len);
             quota::check(self.tree, &path, 1, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
@@ -111,6 +116,9 @@ impl Preparation<'_> {
     /// sequential.
     fn node_flags(&self, args: &CreateArgs<'_>) -> Result<(bool, bool), ErrorCode> {
         let node_flags = match args.flags {
+            4.. if !self.settings.version.has_op(OpCode::CreateTtl) => {
+                return Err(ErrorCode::BAD_ARGUMENTS);
+            }
             0 | 4 | 5 => (false, false),
             1 => (true, false),
             2 | 6 => (false, true),

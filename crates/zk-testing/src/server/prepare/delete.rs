@@ -15,6 +15,9 @@ impl Preparation<'_> {
         let path = path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         check_deletable(path)?;
         let parent = self.record(parent_of(path))?;
+        if self.settings.version.finds_node_before_permission() {
+            self.record(path)?;
+        }
         self.permit(&parent, Perms::DELETE)?;
         let record = self.record(path)?;
         next_version(version, record.version)?;

@@ -39,7 +39,7 @@ impl Preparation<'_> {
         if path.ends_with('/') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let acl = acl::fixed_up(self.settings, args.acl, self.identities)?;
+        let acl = acl::fixed_up(self.settings, args.acl.unwrap_or_default(), self.identities)?;
         let kind = match args.flags & EPHEMERAL {
             0 => NodeKind::Persistent,
             _ => NodeKind::Ephemeral(self.session_id),
@@ -90,7 +90,7 @@ impl Preparation<'_> {
     pub(super) fn set_acl_at_keeper(
         &self,
         path: Option<&str>,
-        acl: &[AskedAcl<'_>],
+        acl: Option<&[AskedAcl<'_>]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
         let path = path.unwrap_or_default();
@@ -98,7 +98,7 @@ impl Preparation<'_> {
         let record = self.keeper_record(path)?;
         self.permit(&record, Perms::ADMIN)?;
         let aversion = next_version(expected, record.aversion)?;
-        let acl = acl::fixed_up(self.settings, acl, self.identities)?;
+        let acl = acl::fixed_up(self.settings, acl.unwrap_or_default(), self.identities)?;
         Ok(TxnOp::SetAcl { path: path.into(), acl, aversion })
     }
 
