@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use proto::{
     Acl, AddWatch, AddWatchMode, AuthPacket, Check, Create, CreateMode, Encode, ErrorCode,
     EventType, Exists, GetAcl, GetChildren, GetData, Multi, MultiOp, MultiResult, OPEN_ACL_UNSAFE,
-    OpCode, Perms, SetAcl, Zxid,
+    OpCode, Perms, SetAcl, SetWatches, Zxid,
 };
 use zk_testing::{Settings, Version};
 
@@ -244,6 +244,33 @@ fn recursive_watch_of_keeper_names_the_watched_path() {
             .encode(&mut body);
         assert_eq!(world.call_raw(&other, op.code(), &body), Some(code));
     }
+}
+
+#[test]
+fn set_watches_of_raftkeeper_looks_up_only_data_watches() {
+    let mut world = World::of(Version::RaftKeeper);
+    let (client, other) = (world.connect(), world.connect());
+    for path in ["/data", "/child"] {
+        make(&mut world, &client, path, PLAIN).unwrap();
+    }
+    world.call(&other, &GetChildren { path: "/".into(), watch: true }).unwrap();
+    let request = SetWatches {
+        relative_zxid: world.zk.zxid(),
+        data: vec!["/data".into()],
+        exist: vec!["/child".into()],
+        child: vec!["/child".into()],
+    };
+    world.call(&client, &request).unwrap();
+    // The child watch hears a deletion that never happened, as does the exists watch on its path,
+    // and others learn of it too.
+    let deleted = (EventType::NODE_DELETED, "/child".to_owned());
+    assert_eq!(world.events(&client), [deleted.clone(), deleted]);
+    assert_eq!(world.events(&other), [(EventType::NODE_CHILDREN_CHANGED, "/".to_owned())]);
+    world.set(&other, "/data", -1).unwrap();
+    let changed = (EventType::NODE_DATA_CHANGED, "/data".to_owned());
+    assert_eq!(world.events(&client), std::slice::from_ref(&changed));
+    world.call(&client, &request).unwrap();
+    assert!(world.events(&client).contains(&changed));
 }
 
 #[test]
