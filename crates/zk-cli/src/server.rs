@@ -27,8 +27,12 @@ It answers the four-letter words: echo srvr | nc 127.0.0.1 2181
 --connect, --session-timeout and the options for secured ensembles have no meaning here. SIGINT and \
 SIGTERM end it, with status 0.
 
-Example:
-  zk server --listen 127.0.0.1:0 --version 3.9")]
+Examples:
+  zk server --listen 127.0.0.1:0 --version 3.9
+  zk server --profile keeper-26.6
+
+ClickHouse Keeper and RaftKeeper are imitated from their sources, and were not compared with real \
+ones.")]
 pub(crate) struct Server {
     /// The address and port to listen on; port 0 chooses a free one.
     ///
@@ -42,18 +46,30 @@ pub(crate) struct Server {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// The unit of time: sessions may last 2 to 20 of them, and end at a multiple.
+    /// The unit of time, 2000 by default: sessions may last 2 to 20 of them, and end at a multiple.
+    ///
+    /// For Keeper and RaftKeeper, 500 by default: sessions end at a multiple of it.
     #[arg(
         long,
         value_name = "MS",
-        default_value_t = 2000,
         value_parser = clap::value_parser!(u32).range(1..=3_600_000)
     )]
-    pub(crate) tick_time: u32,
+    pub(crate) tick_time: Option<u32>,
 
     /// The release of ZooKeeper to behave like: 3.8 is a 3.8.0, 3.9 a 3.9.5.
     #[arg(long, value_name = "X.Y", default_value = "3.8", value_parser = server_version())]
     pub(crate) version: Version,
+
+    /// The server to behave like, instead of a release of ZooKeeper.
+    ///
+    /// Besides ZooKeeper, this can be ClickHouse Keeper or RaftKeeper.
+    #[arg(
+        long,
+        value_name = "SERVER",
+        conflicts_with = "version",
+        value_parser = profile()
+    )]
+    pub(crate) profile: Option<Version>,
 
     /// How often empty containers and expired TTL nodes are deleted.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = interval)]
@@ -62,12 +78,14 @@ pub(crate) struct Server {
 
 pub(crate) async fn run(server: &Server, output: Output) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let settings = Settings::new()
-        .version(server.version)
-        .tick_time(Duration::from_millis(server.tick_time.into()))
+    let mut settings = Settings::new()
+        .version(server.profile.unwrap_or(server.version))
         .container_check_interval(server.container_check)
         // Nodes get the time of day, and session ids differ from those of earlier runs.
         .wall_clock_ms(wall_clock_ms());
+    if let Some(ms) = server.tick_time {
+        settings = settings.tick_time(Duration::from_millis(ms.into()));
+    }
     let servers = TestServer::in_memory_with(settings);
     let address = servers
         .listen_at(0, server.listen)
@@ -99,6 +117,13 @@ fn server_version() -> impl TypedValueParser<Value = Version> {
     })
 }
 
+fn profile() -> impl TypedValueParser<Value = Version> {
+    PossibleValuesParser::new(Version::ALL.map(Version::name)).map(|name| {
+        let named = Version::ALL.into_iter().find(|version| version.name() == name);
+        named.unwrap_or_default()
+    })
+}
+
 /// Parses an interval between repeated events. The server counts in milliseconds.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = seconds(text)?;
@@ -106,4 +131,32 @@ fn interval(text: &str) -> Result<Duration, String> {
         return Err("at least 0.001 seconds must pass between two checks".to_owned());
     }
     Ok(interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        server: Server,
+    }
+
+    fn parsed(line: &str) -> Result<Server, clap::Error> {
+        Line::try_parse_from(line.split(' ')).map(|line| line.server)
+    }
+
+    #[test]
+    fn profile_names_any_server_and_excludes_version() {
+        for version in Version::ALL {
+            let server = parsed(&format!("zk --profile {}", version.name())).unwrap();
+            assert_eq!((server.profile, server.tick_time), (Some(version), None));
+        }
+        assert_eq!(parsed("zk").unwrap().profile, None);
+        assert!(parsed("zk --profile 3.7").is_err());
+        assert!(parsed("zk --profile 3.9 --version 3.9").is_err());
+    }
 }

@@ -6,13 +6,13 @@
 //! * [`server`] is ZooKeeper itself as a state machine without I/O or clock, for simulations that
 //!   control every event.
 //!
-//! A server starts in about a millisecond and speaks the protocol of ZooKeeper 3.8 or 3.9
-//! ([`Version`]). It reproduces the precedence of errors, the fields of a Stat and the order of
+//! A server starts in about a millisecond and behaves like ZooKeeper 3.4 to 3.9, ClickHouse Keeper
+//! or RaftKeeper ([`Version`]). It reproduces the precedence of errors, the fields of a Stat and the order of
 //! children. It also reproduces the behaviour of a follower that is cut off from its leader.
 //!
 //! The command `cargo xtask conform` runs the same random scripts against it and against a real
 //! server and compares the answers. At least 20,000 scripts have run against each of 3.8.0 and
-//! 3.9.3, and every difference found was fixed. What 3.8.0 and 3.9.5 answered to some of them is
+//! 3.9.3 and 4,000 against each of 3.4.14 and 3.6.3, and every difference found was fixed. What 3.8.0 and 3.9.5 answered to some of them is
 //! recorded, and compared by a test without a real server.
 //!
 //! The in-memory transport serves several hundred thousand requests a second with 2,000 sessions
@@ -98,6 +98,33 @@
 //! * **SASL** only with DIGEST-MD5. Names of users go through no `KerberosName` rules.
 //! * **Throttling** of requests and connections (`RequestThrottler`, `BlueThrottle`), quorum
 //!   reconfiguration, snapshots and the admin server are not implemented.
+//!
+//! # Servers modelled from their sources
+//!
+//! **ClickHouse Keeper and RaftKeeper** are made from their sources and from reports of their users.
+//! Nobody has compared them with real ones here. Neither has anybody run ZooKeeper 3.5. What Keeper
+//! and RaftKeeper do otherwise than ZooKeeper, and what the model leaves out:
+//!
+//! * **Operations** have the outcomes in `tests/server/operations.txt`. An unknown one closes the
+//!   connection to Keeper. RaftKeeper never answers it, and continues with the next request. Their
+//!   own operations (500 to 507) are unknown here.
+//! * **Sessions** outlive their connections and end by their timeouts, which are looked at every
+//!   500 ms. Keeper resumes none: a reconnect gets a new session. A read at a follower of Keeper
+//!   keeps no session alive, and a ping does.
+//! * **Numbers** of sequential nodes have 64 bits at Keeper 26.6. Zxids have no epoch. At Keeper a
+//!   delete leaves the parent's pzxid, and setData of a child counts in the cversion. A ping, an
+//!   auth or a sync takes no zxid here, as it does at Keeper.
+//! * **Watches**: events carry the zxid -1. Each table sends its own event, so a deleted node may
+//!   send two. The event of a sequential node has the path of the request. The event of a recursive
+//!   watch of Keeper has the path of the watch. RaftKeeper keeps the watches of a session that
+//!   reconnects to the same server; here they end with their connection.
+//! * **ACLs** of Keeper lose the entries for `world`, and then permit all. Identities belong to the
+//!   connection here, and to the session at RaftKeeper.
+//! * **A multi of reads** knows only getData and getChildren. Keeper 25.8 fails on an empty multi,
+//!   here it answers.
+//! * **Settings** are the default ones: no containers, no nodes with a time to live, no
+//!   reconfiguration, no password, no reads through the log. The compressed protocol and the one
+//!   with long xids do not exist.
 //!
 //! # Example
 //!

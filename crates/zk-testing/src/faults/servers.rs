@@ -30,7 +30,7 @@ impl TestServer {
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
     #[must_use = "returns false if the node does not exist"]
-    pub fn set_sequence(&self, parent: &str, next: i32) -> bool {
+    pub fn set_sequence(&self, parent: &str, next: impl Into<i64>) -> bool {
         self.with(|ensemble| ensemble.set_sequence(parent, next))
     }
 

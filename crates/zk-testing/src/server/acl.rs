@@ -25,10 +25,6 @@ pub(crate) struct AskedAcl<'a> {
 }
 
 impl<'a> AskedAcl<'a> {
-    pub(crate) fn list(r: &mut Reader<'a>) -> Result<Vec<Self>, DecodeError> {
-        Self::opt_list(r).map(Option::unwrap_or_default)
-    }
-
     /// Reads a list. Returns `None` if it is null.
     pub(crate) fn opt_list(r: &mut Reader<'a>) -> Result<Option<Vec<Self>>, DecodeError> {
         r.opt_vector("acl", Acl::LEN_MIN, |r| {
@@ -97,6 +93,9 @@ pub(crate) fn authenticate(
     scheme: &str,
     credential: Option<&[u8]>,
 ) -> Authenticated {
+    if settings.version.is_keeper_like() {
+        return authenticate_at_keeper(settings, scheme, credential.unwrap_or_default());
+    }
     match (scheme, credential) {
         ("ip", _) => Authenticated::As(Vec::new()),
         ("digest", Some(credential)) => {
@@ -110,6 +109,20 @@ pub(crate) fn authenticate(
         }
         _ => Authenticated::Refused,
     }
+}
+
+/// Returns the identity that Keeper and RaftKeeper find in an auth packet.
+fn authenticate_at_keeper(settings: &Settings, scheme: &str, credential: &[u8]) -> Authenticated {
+    let credential = decode_text(credential);
+    if scheme != "digest" || credential.matches(':').count() != 1 {
+        return Authenticated::Refused;
+    }
+    let id = credential_id(&credential);
+    Authenticated::As(vec![if settings.super_digest.as_ref() == Some(&id) {
+        Identity { scheme: "super", id: String::new() }
+    } else {
+        Identity { scheme: "digest", id }
+    }])
 }
 
 /// Returns whether the list grants any of `perms` to a connection with these identities.
@@ -142,26 +155,34 @@ pub(crate) fn resolve(
             asked.push(entry);
         }
     }
-    let mut resolved = Vec::with_capacity(asked.len());
+    let (mut resolved, mut proved) = (Vec::with_capacity(asked.len()), Vec::new());
     for entry in asked {
-        let scheme = entry.scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?;
+        let scheme = match &entry.scheme {
+            None if settings.version.fails_on_null_acl() => {
+                return Err(ErrorCode::MARSHALLING_ERROR);
+            }
+            scheme => scheme.as_deref().ok_or(ErrorCode::INVALID_ACL)?,
+        };
         // A server reads a null id and fails on it.
         let id = entry.id.as_deref().ok_or(ErrorCode::MARSHALLING_ERROR);
         match scheme {
             "world" if id? == "anyone" => resolved.push(entry.store()),
             "auth" => {
-                let before = resolved.len();
+                let proved_len = proved.len();
                 // The providers of these schemes answer `isAuthenticated` with true.
-                let proved = identities
+                let all = identities
                     .iter()
                     .filter(|identity| ["digest", "sasl", "x509"].contains(&identity.scheme));
-                resolved.extend(proved.map(|identity| Acl {
+                proved.extend(all.map(|identity| Acl {
                     perms: entry.perms,
                     scheme: Cow::Borrowed(identity.scheme),
                     id: Cow::Owned(identity.id.clone()),
                 }));
-                if resolved.len() == before {
+                if proved.len() == proved_len {
                     return Err(ErrorCode::INVALID_ACL);
+                }
+                if !settings.version.appends_auth_entries() {
+                    resolved.append(&mut proved);
                 }
             }
             // KerberosName takes any text without control characters that starts with a name.
@@ -175,7 +196,46 @@ pub(crate) fn resolve(
             _ => return Err(ErrorCode::INVALID_ACL),
         }
     }
+    resolved.append(&mut proved);
     if resolved.is_empty() { Err(ErrorCode::INVALID_ACL) } else { Ok(resolved.into()) }
+}
+
+/// Returns the list as Keeper and RaftKeeper store it (`fixupACL`). They drop entries with other
+/// schemes than `world`, `auth` and `digest`. Keeper also drops `world`, and an empty list grants
+/// everything: one entry for `world` opens the node to all.
+pub(crate) fn fixed_up(
+    settings: &Settings,
+    acl: &[AskedAcl<'_>],
+    identities: &[Identity],
+) -> Result<Arc<[Acl]>, ErrorCode> {
+    let mut stored = Vec::with_capacity(acl.len());
+    let mut is_valid = acl.is_empty();
+    for entry in acl {
+        let before = stored.len();
+        match entry.scheme.as_deref().unwrap_or_default() {
+            "auth" => stored.extend(identities.iter().map(|identity| Acl {
+                perms: entry.perms,
+                scheme: Cow::Borrowed(identity.scheme),
+                id: Cow::Owned(identity.id.clone()),
+            })),
+            "world" if entry.has("world", "anyone") => {
+                is_valid = true;
+                if !settings.version.is_keeper() {
+                    stored.push(entry.store());
+                }
+            }
+            "digest" => {
+                let id = entry.id.as_deref().unwrap_or_default();
+                if id.matches(':').count() != 1 {
+                    return Err(ErrorCode::INVALID_ACL);
+                }
+                stored.push(entry.store());
+            }
+            _ => {}
+        }
+        is_valid |= stored.len() > before;
+    }
+    if is_valid { Ok(stored.into()) } else { Err(ErrorCode::INVALID_ACL) }
 }
 
 /// Returns the list as shown to clients without ADMIN: password hashes are masked.
@@ -220,6 +280,9 @@ fn matches(identity: &Identity, entry: &Acl) -> bool {
 }
 
 fn is_known_network(id: &str, settings: &Settings) -> bool {
+    if id.contains('/') && !settings.version.knows_network_acls() {
+        return false;
+    }
     network(id).is_some_and(|(address, _)| address.is_ipv4() || settings.knows_ipv6_acls())
 }
 

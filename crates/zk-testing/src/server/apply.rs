@@ -61,6 +61,11 @@ impl Tree {
                 node.mtime_ms = txn.time_ms;
                 let (stat, after) = (node.stat(), node.data_len());
                 let acl = changes.is_some().then(|| Arc::clone(&node.acl));
+                if self.version.counts_child_sets() && **path != *"/" {
+                    if let Some(parent) = self.node_mut(parent_of(path)) {
+                        parent.child_sets = parent.child_sets.wrapping_add(1);
+                    }
+                }
                 quota::add(self, path, 0, signed(after) - signed(before));
                 if let (Some(changes), Some(acl)) = (changes, acl) {
                     let (event, path) = (EventType::NODE_DATA_CHANGED, path.clone());
@@ -106,7 +111,7 @@ impl Tree {
         if let (Some(changes), Some(parent_acl)) = (changes, parent_acl) {
             changes.push(Change {
                 event: EventType::NODE_CREATED,
-                path: path.clone(),
+                path: create.event_path.as_ref().unwrap_or(path).clone(),
                 acl: Arc::clone(&create.acl),
                 parent_acl,
             });
@@ -117,8 +122,11 @@ impl Tree {
     fn delete(&mut self, txn: &Txn, path: &str, changes: &mut Option<Vec<Change>>) {
         let Some(node) = self.remove(path) else { return };
         let mut parent_acl = None;
+        let version = self.version;
         if let Some(parent) = self.node_mut(parent_of(path)) {
-            parent.pzxid = txn.zxid;
+            if version.deletes_move_pzxid() {
+                parent.pzxid = txn.zxid;
+            }
             parent_acl = Some(Arc::clone(&parent.acl));
         }
         quota::deleted(self, path, signed(node.data_len()));
@@ -130,7 +138,7 @@ impl Tree {
 
     /// Sets the number of children ever created, which the next sequential child gets. Returns
     /// whether the node exists.
-    pub(crate) fn set_sequence(&mut self, path: &str, next: i32) -> bool {
+    pub(crate) fn set_sequence(&mut self, path: &str, next: i64) -> bool {
         let Some(node) = self.node_mut(path) else { return false };
         node.creates = next;
         true

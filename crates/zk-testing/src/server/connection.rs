@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use proto::{ConnectRequest, ErrorCode, SessionId, Zxid};
 
-use super::acl::{self, Identity};
+use super::acl::Identity;
 use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut};
 use crate::limits::{OUTSTANDING_REQUESTS_MAX, RECEIVED_BYTES_MAX, UNREAD_BYTES_MAX};
@@ -109,12 +109,12 @@ impl Waiting {
 }
 
 impl Connection {
-    pub(crate) fn new(server: usize, peer: SocketAddr) -> Self {
+    pub(crate) fn new(server: usize, peer: SocketAddr, identities: Vec<Identity>) -> Self {
         Self {
             server,
             peer,
             state: State::Fresh,
-            identities: vec![acl::of_address(peer.ip())],
+            identities,
             sasl: SaslProgress::None,
             inbound: BytesMut::new(),
             waiting: VecDeque::new(),

@@ -72,8 +72,8 @@ impl Ensemble {
     }
 
     /// Sets the number of the next sequential child of a node. Returns whether the node exists.
-    pub fn set_sequence(&mut self, parent: &str, next: i32) -> bool {
-        let mut is_there = true;
+    pub fn set_sequence(&mut self, parent: &str, next: impl Into<i64>) -> bool {
+        let (mut is_there, next) = (true, next.into());
         for server in &mut self.servers {
             is_there &= server.tree.set_sequence(parent, next);
         }

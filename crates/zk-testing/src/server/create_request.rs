@@ -48,6 +48,9 @@ impl<'a> CreateBody<'a> {
     /// Returns the arguments as part of a multi, where the flags also decide the kind of node.
     /// Returns `None` if the server reads the request with the wrong layout and fails.
     pub(super) fn in_multi(&self, op: OpCode, version: Version) -> Option<CreateArgs<'_>> {
+        if !version.has_op(OpCode::CreateTtl) {
+            return Some(self.alone(op));
+        }
         Some(match (self.flags, self.ttl_ms) {
             (5 | 6, Some(ttl_ms)) => self.of(CreateKind::Ttl(ttl_ms), true),
             (5 | 6, None) => return None,
@@ -61,7 +64,7 @@ impl<'a> CreateBody<'a> {
         CreateArgs {
             path: self.path.as_deref(),
             data: self.data,
-            acl: self.acl.as_deref().unwrap_or_default(),
+            acl: self.acl.as_deref(),
             flags: self.flags,
             kind,
             wants_stat,

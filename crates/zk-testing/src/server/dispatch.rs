@@ -99,7 +99,9 @@ impl Ensemble {
             _ if self.refuses_unauthenticated(ticket) => return,
             _ => {}
         }
-        if !self.touch(at, session_id, timeout_ms) {
+        if version.is_keeper() && at != self.leader {
+            self.touch_from_follower_of_keeper(at, session_id, timeout_ms, op);
+        } else if !self.touch(at, session_id, timeout_ms) {
             // The session has ended at the same time: drop the request without a reply.
             return;
         }
@@ -224,6 +226,9 @@ impl Ensemble {
                     }
                 }
                 self.answer_with(ticket, Zxid::ZERO, ErrorCode::OK, None);
+            }
+            Authenticated::Refused if self.settings.version.is_keeper_like() => {
+                self.answer(ticket, ErrorCode::AUTH_FAILED, None);
             }
             Authenticated::Refused => {
                 self.answer_with(ticket, Zxid::ZERO, ErrorCode::AUTH_FAILED, None);

@@ -83,7 +83,8 @@ impl Ensemble {
     }
 
     fn version_line(&self) -> String {
-        format!("Zookeeper version: {}\n", self.settings.version.text())
+        let version = self.settings.version;
+        format!("{} version: {}\n", version.product(), version.text())
     }
 
     fn summary(&self, at: usize) -> String {

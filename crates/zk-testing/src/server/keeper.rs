@@ -27,7 +27,7 @@ const DEFAULT_TIMEOUT_MS: (i32, i32) = (0, 30_000);
 
 /// Feature flags that are on (`KeeperFeatureFlag`, `KeeperContext`).
 const FLAGS_25_8: [u8; 4] = [0, 1, 2, 3];
-const FLAGS_26_6: [u8; 6] = [0, 1, 2, 3, 7, 8];
+const FLAGS_26_6: [u8; 8] = [0, 1, 2, 3, 6, 7, 8, 9];
 
 impl Ensemble {
     /// Handles the connect request of a client of Keeper or RaftKeeper.
@@ -81,6 +81,25 @@ impl Ensemble {
         self.close(id, Cut::Fin);
     }
 
+    /// Resets the clock of a session for a request to a follower of Keeper. Only requests that go
+    /// through the log reach the leader, who ends the sessions; a read resets nothing there
+    /// (`processLocalRequests`, `sessionCleanerTask`).
+    pub(super) fn touch_from_follower_of_keeper(
+        &mut self,
+        at: usize,
+        session_id: SessionId,
+        timeout_ms: i32,
+        op: Option<OpCode>,
+    ) {
+        let goes_through_log = match op {
+            Some(OpCode::Ping | OpCode::Sync | OpCode::Auth | OpCode::CloseSession) => true,
+            op => op.is_some_and(OpCode::is_write),
+        };
+        if goes_through_log && self.reaches_leader(at) {
+            self.sessions.touch(self.now, &self.clock, session_id, timeout_ms);
+        }
+    }
+
     /// Drops a request that cannot be read, before it is queued. Keeper then closes the
     /// connection; RaftKeeper logs the error and continues with the next request. Returns whether
     /// the request was dropped.
@@ -128,4 +147,10 @@ pub(super) fn add_own_nodes(tree: &mut Tree, version: Version) {
     tree.add_own_node("/keeper", Bytes::new());
     tree.add_own_node("/keeper/api_version", Bytes::from_static(b"2"));
     tree.add_own_node("/keeper/feature_flags", Bytes::copy_from_slice(&bits));
+    // These nodes count in no cversion (`addCommittedNodeIfNotExists`).
+    for (parent, children) in [("/", 1), ("/keeper", 2)] {
+        if let Some(node) = tree.node_mut(parent) {
+            node.child_sets = children;
+        }
+    }
 }

@@ -228,7 +228,7 @@ impl Ensemble {
         self.catch_up_fully(at);
         self.leader = at;
         self.epoch += 1;
-        if self.servers.len() > 1 {
+        if self.servers.len() > 1 && self.settings.version.zxids_have_epochs() {
             self.zxid = Zxid(((self.zxid.0 >> 32) + 1) << 32);
             self.servers[at].tree.last_zxid = self.zxid;
         }

@@ -100,7 +100,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use proto::{Acl, OPEN_ACL_UNSAFE, Zxid};
+use proto::{Acl, OPEN_ACL_UNSAFE, SessionId, Zxid};
 
 pub use faults::{Action, Rule, RuleId, Target};
 pub use node::{Node, NodeKind};
@@ -194,7 +194,13 @@ impl Ensemble {
     pub fn new(settings: Settings, now: Instant) -> Self {
         let clock = Clock::new(now, settings.wall_clock_ms);
         // A leader starts an epoch; a standalone server has none.
-        let zxid = if settings.servers > 1 { Zxid(1 << 32) } else { Zxid::ZERO };
+        let has_epochs = settings.servers > 1 && settings.version.zxids_have_epochs();
+        let zxid = if has_epochs { Zxid(1 << 32) } else { Zxid::ZERO };
+        let first_session = if settings.version.is_keeper_like() {
+            SessionId(1)
+        } else {
+            sessions::first_id(settings.wall_clock_ms)
+        };
         let servers = (0..settings.servers).map(|_| Server::new(&settings, zxid)).collect();
         Self {
             servers,
@@ -203,7 +209,7 @@ impl Ensemble {
             pings: Pings::new(now, settings.tick(0)),
             log: Log::default(),
             zxid,
-            sessions: Sessions::new(settings.tick(0), settings.wall_clock_ms),
+            sessions: Sessions::new(settings.tick(0), first_session),
             connections: FastMap::default(),
             next_connection: 0,
             ready: VecDeque::new(),
@@ -240,7 +246,12 @@ impl Ensemble {
         }
         let id = ConnectionId(self.next_connection);
         self.next_connection += 1;
-        self.connections.insert(id, Connection::new(server, peer));
+        let identities = if self.settings.version.is_keeper_like() {
+            Vec::new()
+        } else {
+            vec![acl::of_address(peer.ip())]
+        };
+        self.connections.insert(id, Connection::new(server, peer, identities));
         if self.servers[server].closes_connects || self.has_too_many(peer) {
             self.close(id, Cut::Fin);
         } else {

@@ -39,7 +39,7 @@ pub(super) fn prepare(preparation: Preparation<'_>, version: Version, body: &Byt
         }
         Err(Unreadable::NullAcl) => return Prepared::Unreadable,
     };
-    if parts.iter().any(Part::has_null_path) {
+    if !version.is_keeper_like() && parts.iter().any(Part::has_null_path) {
         return Prepared::Lost;
     }
     Prepared::Txn(validate(preparation, version, &parts))
@@ -54,6 +54,10 @@ fn validate(mut preparation: Preparation<'_>, version: Version, parts: &[Part<'_
             // The server fails on the whole multi and not on one operation.
             Err(ErrorCode::MARSHALLING_ERROR) => {
                 return TxnBody::Error(ErrorCode::MARSHALLING_ERROR);
+            }
+            // RaftKeeper checks the permissions of all operations first (`StoreRequestMultiTxn`).
+            Err(ErrorCode::NO_AUTH) if version == Version::RaftKeeper => {
+                return TxnBody::Error(ErrorCode::NO_AUTH);
             }
             Err(code) => return TxnBody::FailedMulti { len: parts.len(), at, code },
         }

@@ -36,7 +36,9 @@ pub struct Node {
     pub(crate) version: i32,
     pub(crate) aversion: i32,
     /// Number of children ever created, which is the next sequence number.
-    pub(crate) creates: i32,
+    pub(crate) creates: i64,
+    /// Number of changes of children's data that a server counts in the cversion.
+    pub(crate) child_sets: i32,
     pub(crate) children: JavaSet,
 }
 
@@ -55,6 +57,7 @@ impl Node {
             version: 0,
             aversion: 0,
             creates: 0,
+            child_sets: 0,
             children: JavaSet::of_children(),
         }
     }
@@ -77,7 +80,10 @@ impl Node {
             version: self.version,
             // The node stores the number of creations. The difference to the current children is
             // the number of deletions.
-            cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
+            cversion: low_int(self.creates)
+                .wrapping_mul(2)
+                .wrapping_sub(num_children)
+                .wrapping_add(self.child_sets),
             aversion: self.aversion,
             ephemeral_owner: self.ephemeral_owner(),
             data_length: count(self.data_len()),
@@ -105,7 +111,7 @@ impl Node {
 
     /// Returns the number of the next sequential child.
     #[must_use]
-    pub fn next_sequence(&self) -> i32 {
+    pub fn next_sequence(&self) -> i64 {
         self.creates
     }
 
@@ -120,6 +126,12 @@ impl Node {
     pub(crate) fn data_len(&self) -> usize {
         self.data.as_ref().map_or(0, Bytes::len)
     }
+}
+
+/// Returns the low half of a long, as Java's conversion to an int does.
+fn low_int(long: i64) -> i32 {
+    let [.., a, b, c, d] = long.to_be_bytes();
+    i32::from_be_bytes([a, b, c, d])
 }
 
 /// Returns a length as the int of a Stat. All lengths here are far below 2^31.

@@ -376,12 +376,18 @@ impl Ensemble {
 
     /// Notifies the watching connections that may read the node.
     fn notify(&mut self, at: usize, zxid: Zxid, change: &Change) {
-        let firings = self.servers[at].watches.fire(change.event, &change.path);
-        let zxid = if self.settings.version.events_carry_zxid() { zxid } else { Zxid(-1) };
+        let version = self.settings.version;
+        let watches = &mut self.servers[at].watches;
+        let firings = if version.is_keeper_like() {
+            watches.fire_at_keeper(change.event, &change.path)
+        } else {
+            watches.fire(change.event, &change.path)
+        };
+        let zxid = if version.events_carry_zxid() { zxid } else { Zxid(-1) };
         for firing in firings {
             // The parent's ACL decides who receives an event about the parent's children.
             let acl = if firing.event == change.event { &change.acl } else { &change.parent_acl };
-            self.send_event(&firing, zxid, Some(acl));
+            self.send_event(&firing, zxid, version.events_need_read().then_some(acl));
         }
     }
 }

@@ -56,11 +56,8 @@ pub(crate) struct Owner {
 }
 
 impl Sessions {
-    /// Creates an empty tracker. Ids have a real server's layout: one byte of the server's number,
-    /// five of its clock.
-    pub(crate) fn new(tick: Duration, wall_ms: i64) -> Self {
-        let clock = (wall_ms << 16) & ((1 << 56) - 1);
-        let next_id = SessionId((1 << 56) | clock);
+    /// Creates an empty tracker.
+    pub(crate) fn new(tick: Duration, next_id: SessionId) -> Self {
         let (buckets, doomed) = (BTreeMap::new(), BTreeMap::new());
         Self { tick, by_id: FastMap::default(), buckets, doomed, next_id }
     }
@@ -216,6 +213,12 @@ impl Sessions {
         all.sort_unstable_by_key(|session| session.id);
         all.into_iter()
     }
+}
+
+/// Returns the first id of ZooKeeper: one byte of the server's number, five of its clock.
+pub(crate) fn first_id(wall_ms: i64) -> SessionId {
+    let clock = (wall_ms << 16) & ((1 << 56) - 1);
+    SessionId((1 << 56) | clock)
 }
 
 impl Session {

@@ -12,7 +12,7 @@ use super::version::Version;
 pub struct Settings {
     pub(crate) servers: usize,
     pub(crate) version: Version,
-    pub(crate) tick_time: Duration,
+    pub(crate) tick_time: Option<Duration>,
     pub(crate) sync_limit: u32,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
@@ -73,7 +73,7 @@ impl Default for Settings {
         Self {
             servers: 1,
             version: Version::default(),
-            tick_time: Duration::from_secs(2),
+            tick_time: None,
             sync_limit: 5,
             min_session_timeout: None,
             max_session_timeout: None,
@@ -120,10 +120,11 @@ impl Settings {
     }
 
     /// Sets the tick, the unit of all timeouts. Sessions expire at multiples of it. The default is
-    /// 2 s, the minimum 1 ms.
+    /// 2 s, the minimum 1 ms. For Keeper and RaftKeeper this is the period of the search for dead
+    /// sessions, 500 ms by default.
     #[must_use]
     pub fn tick_time(mut self, tick: Duration) -> Self {
-        self.tick_time = tick.max(Duration::from_millis(1));
+        self.tick_time = Some(tick.max(Duration::from_millis(1)));
         self
     }
 
@@ -281,12 +282,17 @@ impl Settings {
         self
     }
 
+    pub(crate) fn enforces_quota(&self) -> bool {
+        self.enforce_quota && self.version.can_enforce_quotas()
+    }
+
     pub(crate) fn knows_ipv6_acls(&self) -> bool {
         self.ipv6_acls && self.version.knows_ipv6_acls()
     }
 
     pub(crate) fn tick(&self, server: usize) -> Duration {
-        self.own.get(&server).and_then(|own| own.tick_time).unwrap_or(self.tick_time)
+        let own = self.own.get(&server).and_then(|own| own.tick_time);
+        own.or(self.tick_time).unwrap_or_else(|| self.version.default_tick())
     }
 
     /// Returns the timeout that a server grants for a requested number of milliseconds.

@@ -28,6 +28,7 @@ pub struct Tree {
     pub(super) last_zxid: Zxid,
     data_len: usize,
     open: Arc<[Acl]>,
+    pub(super) version: Version,
 }
 
 impl Tree {
@@ -42,6 +43,7 @@ impl Tree {
             last_zxid: Zxid::ZERO,
             data_len: 0,
             open,
+            version,
         };
         tree.nodes.insert("/".into(), Node::initial(Arc::clone(&tree.open)));
         if version.is_keeper_like() {

@@ -58,9 +58,11 @@ pub(crate) struct CreateTxn {
     pub(crate) acl: Arc<[Acl]>,
     pub(crate) kind: NodeKind,
     /// Number of children ever created under the parent, including this one.
-    pub(crate) parent_creates: i32,
+    pub(crate) parent_creates: i64,
     /// Whether the client receives a Stat.
     pub(crate) wants_stat: bool,
+    /// Path in the events of the watches, if it is not that of the node.
+    pub(crate) event_path: Option<Box<str>>,
 }
 
 /// Result of a transaction, for the reply.

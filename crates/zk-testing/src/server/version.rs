@@ -58,6 +58,15 @@ impl Version {
         }
     }
 
+    /// Returns the name before the version in the answer to the `srvr` word.
+    pub(crate) const fn product(self) -> &'static str {
+        match self {
+            Self::Keeper25_8 | Self::Keeper26_6 => "ClickHouse Keeper",
+            Self::RaftKeeper => "RaftKeeper",
+            _ => "Zookeeper",
+        }
+    }
+
     /// Returns the version text of the `srvr` word.
     pub(crate) const fn text(self) -> &'static str {
         match self {
@@ -92,10 +101,10 @@ impl Version {
     }
 
     /// Returns whether the server has an operation, and has it enabled.
-    ///
-    /// ClickHouse Keeper: `OpNum` of ZooKeeperConstants.h and `KeeperContext::isOperationSupported`.
-    /// RaftKeeper: the factory of ZooKeeperCommon.cpp.
-    pub(crate) fn has_op(self, op: OpCode) -> bool {
+    // ClickHouse Keeper: `OpNum` of ZooKeeperConstants.h and `KeeperContext::isOperationSupported`.
+    // RaftKeeper: the factory of ZooKeeperCommon.cpp.
+    #[must_use]
+    pub fn has_op(self, op: OpCode) -> bool {
         match op {
             OpCode::Create2 => self.is_since(Self::V3_5) || self == Self::Keeper26_6,
             OpCode::Reconfig | OpCode::CreateContainer | OpCode::CreateTtl => {
@@ -133,6 +142,51 @@ impl Version {
         !self.is_keeper()
     }
 
+    /// Returns the period at which expired sessions are looked for, by default.
+    pub(crate) fn default_tick(self) -> Duration {
+        if self.is_apache() {
+            return Duration::from_secs(2);
+        }
+        // `dead_session_check_period_ms`.
+        Duration::from_millis(500)
+    }
+
+    /// Returns whether zxids have the leader's epoch in their high half. Otherwise they count the
+    /// entries of the log.
+    pub(crate) fn zxids_have_epochs(self) -> bool {
+        self.is_apache()
+    }
+
+    /// Returns the number of the next sequential child after this one. Only the latest Keeper counts
+    /// in 64 bits.
+    pub(crate) fn next_sequence(self, sequence: i64) -> i64 {
+        match i32::try_from(sequence) {
+            Ok(sequence) if self != Self::Keeper26_6 => sequence.wrapping_add(1).into(),
+            _ => sequence + 1,
+        }
+    }
+
+    /// Returns whether the deletion of a child moves the parent's pzxid. At Keeper it does not
+    /// (ClickHouse issue 115457).
+    pub(crate) fn deletes_move_pzxid(self) -> bool {
+        !self.is_keeper()
+    }
+
+    /// Returns whether setData of a child counts in the parent's cversion (ClickHouse issue 115457).
+    pub(crate) fn counts_child_sets(self) -> bool {
+        self.is_keeper()
+    }
+
+    /// Returns whether only a connection that may read a node receives its events (CVE-2024-23944).
+    pub(crate) fn events_need_read(self) -> bool {
+        self.is_since(Self::V3_8)
+    }
+
+    /// Returns whether password hashes are masked for those without ADMIN.
+    pub(crate) fn masks_digests(self) -> bool {
+        self.is_apache()
+    }
+
     /// Returns whether a notification carries the zxid of its transaction (ZOOKEEPER-4655).
     /// Otherwise it carries -1.
     pub(crate) fn events_carry_zxid(self) -> bool {
@@ -142,7 +196,7 @@ impl Version {
     /// Returns whether a create2 or createContainer in a multi stays that operation
     /// (ZOOKEEPER-4026). Otherwise its flags decide.
     pub(crate) fn multi_keeps_create_ops(self) -> bool {
-        self.is_since(Self::V3_9)
+        self.is_since(Self::V3_9) || self.is_keeper_like()
     }
 
     /// Returns whether bad create flags in a multi fail only that operation. Otherwise they fail
@@ -150,6 +204,27 @@ impl Version {
     /// time to live.
     pub(crate) fn bad_flags_fail_their_op(self) -> bool {
         !self.is_since(Self::V3_9)
+    }
+
+    /// Returns whether hard quotas can be enforced (ZOOKEEPER-3301).
+    pub(crate) fn can_enforce_quotas(self) -> bool {
+        self.is_since(Self::V3_8)
+    }
+
+    /// Returns whether a delete finds a missing node before a missing permission.
+    pub(crate) fn finds_node_before_permission(self) -> bool {
+        self == Self::V3_4
+    }
+
+    /// Returns whether a path may contain the first and last characters of the illegal ranges.
+    pub(crate) fn allows_edge_characters(self) -> bool {
+        self == Self::V3_4
+    }
+
+    /// Returns whether the server fails on a null ACL or scheme. Otherwise the ACL is empty, and the
+    /// scheme unknown.
+    pub(crate) fn fails_on_null_acl(self) -> bool {
+        self == Self::V3_4
     }
 
     /// Returns whether exists requires READ.
@@ -160,17 +235,27 @@ impl Version {
     /// Returns whether a connection can have watches of several modes on a path. Otherwise only the
     /// last mode requested stays (ZOOKEEPER-4466).
     pub(crate) fn watch_modes_are_independent(self) -> bool {
-        self.is_since(Self::V3_9)
+        self.is_since(Self::V3_9) || self.is_keeper_like()
     }
 
     /// Returns whether a recursive watch is also in the table of child watches (ZOOKEEPER-4475).
     pub(crate) fn recursive_watches_are_child_watches(self) -> bool {
-        !self.is_since(Self::V3_9)
+        !self.watch_modes_are_independent()
     }
 
     /// Returns whether an ip ACL may have an IPv6 address, as since 3.9.4 (ZOOKEEPER-4240).
     pub(crate) fn knows_ipv6_acls(self) -> bool {
         self.is_since(Self::V3_9)
+    }
+
+    /// Returns whether an ip ACL may have a mask. 3.4 takes it for a part of the address.
+    pub(crate) fn knows_network_acls(self) -> bool {
+        self != Self::V3_4
+    }
+
+    /// Returns whether the entries for `auth` go to the end of an ACL.
+    pub(crate) fn appends_auth_entries(self) -> bool {
+        self == Self::V3_4
     }
 
     /// Returns whether a write that cannot be parsed takes a zxid. A multi takes one in every

@@ -12,6 +12,7 @@ use super::Ensemble;
 use super::connection::Ticket;
 use super::connection_id::ConnectionId;
 use super::dispatch::decode;
+use super::version::Version;
 use super::watches::{Firing, WatchMode, WatchTable};
 
 impl Ensemble {
@@ -122,6 +123,9 @@ impl Ensemble {
         request: &SetWatches2<'_>,
         readable: Option<usize>,
     ) -> Result<(), ErrorCode> {
+        if self.settings.version == Version::RaftKeeper {
+            return self.rearm_at_raftkeeper(ticket, request);
+        }
         let since = request.relative_zxid;
         let has = |list: usize| readable.is_none_or(|readable| list < readable);
         self.rearm_each(ticket, WatchTable::Data, &request.data, |node| match node {
@@ -151,6 +155,45 @@ impl Ensemble {
         }
         if readable.is_some() {
             return Err(ErrorCode::MARSHALLING_ERROR);
+        }
+        self.answer(ticket, ErrorCode::OK, None);
+        Ok(())
+    }
+
+    /// Re-registers watches as RaftKeeper does (`processRequestSetWatch`). It looks up only the nodes
+    /// of the data watches: a child watch on another node hears that the node is deleted, and an
+    /// exists watch on another node hears nothing. An event goes to all watches on its path.
+    fn rearm_at_raftkeeper(
+        &mut self,
+        ticket: Ticket,
+        request: &SetWatches2<'_>,
+    ) -> Result<(), ErrorCode> {
+        let Some(at) = self.server_of(ticket.connection) else { return Ok(()) };
+        let since = request.relative_zxid;
+        let lists = [
+            (&request.data, WatchTable::Data),
+            (&request.exist, WatchTable::Data),
+            (&request.child, WatchTable::Child),
+        ];
+        for (list, (paths, table)) in lists.into_iter().enumerate() {
+            for path in paths.iter() {
+                self.watch(ticket.connection, table, path, WatchMode::Standard);
+                let tree = &self.servers[at].tree;
+                let node = if request.data.contains(path) { tree.node(path) } else { None };
+                let missed = match (list, node) {
+                    (1, node) => node.map(|_| EventType::NODE_CREATED),
+                    (_, None) => Some(EventType::NODE_DELETED),
+                    (0, Some(node)) => (node.mzxid > since).then_some(EventType::NODE_DATA_CHANGED),
+                    // `processWatches` sends this event to the data watches.
+                    (_, Some(node)) => {
+                        (node.pzxid > since).then_some(EventType::NODE_CHILDREN_CHANGED)
+                    }
+                };
+                let Some(event) = missed else { continue };
+                for firing in self.servers[at].watches.fire_at_keeper(event, path) {
+                    self.send_event(&firing, Zxid(-1), None);
+                }
+            }
         }
         self.answer(ticket, ErrorCode::OK, None);
         Ok(())

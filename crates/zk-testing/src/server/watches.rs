@@ -93,6 +93,35 @@ impl Watches {
         firings
     }
 
+    /// Fires the watches as Keeper and RaftKeeper do (`processWatchesImpl`). Each table sends an event
+    /// of its own, also for the same path. The event of a recursive watch has the path of the watch
+    /// (ClickHouse issue 115475).
+    pub(crate) fn fire_at_keeper(&mut self, event: EventType, path: &str) -> Vec<Firing> {
+        let mut firings = Vec::new();
+        let mut fire = |event: EventType, path: &str, connections: Vec<ConnectionId>| {
+            let firing = |connection| Firing { connection, event, path: path.into() };
+            firings.extend(connections.into_iter().map(firing));
+        };
+        let (mut at, mut is_top) = (path, false);
+        while !is_top {
+            fire(event, at, self.data.take(at, WatchMode::Recursive));
+            is_top = at == "/";
+            at = parent_of(at);
+        }
+        for mode in [WatchMode::Standard, WatchMode::Persistent] {
+            fire(event, path, self.data.take(path, mode));
+            if event == EventType::NODE_DELETED {
+                fire(event, path, self.child.take(path, mode));
+            }
+            if event == EventType::NODE_CREATED || event == EventType::NODE_DELETED {
+                let parent = parent_of(path);
+                let watching = self.child.take(parent, mode);
+                fire(EventType::NODE_CHILDREN_CHANGED, parent, watching);
+            }
+        }
+        firings
+    }
+
     /// Returns whether a connection has such a watch.
     pub(crate) fn contains(
         &self,
@@ -104,9 +133,13 @@ impl Watches {
         let (modes, tables) = meant(kind, version);
         tables.iter().any(|table| {
             let entries = self.entries(*table);
+            // These servers find the watch of any connection.
             if !version.watch_modes_are_independent() {
-                // These servers find the watch of any connection.
                 return entries.by_path.contains_key(path);
+            }
+            if version.is_keeper_like() {
+                let all = entries.by_path.get(path).into_iter().flatten();
+                return all.map(|(_, other)| other.0).any(|other| other & modes.0 != 0);
             }
             entries.modes(path, connection).0 & modes.0 != 0
         })
@@ -256,6 +289,22 @@ impl Entries {
             self.recursive_above(path, &mut told);
         }
         told
+    }
+
+    /// Returns the connections with a watch of this mode, and removes the one-shot ones.
+    fn take(&mut self, path: &str, mode: WatchMode) -> Vec<ConnectionId> {
+        let entries = self.by_path.get(path).into_iter().flatten();
+        let has_mode = |modes: &Modes| modes.0 & Modes::of(mode).0 != 0;
+        let taken: Vec<ConnectionId> = entries
+            .filter(|(_, modes)| has_mode(modes))
+            .map(|(connection, _)| *connection)
+            .collect();
+        if mode == WatchMode::Standard {
+            for connection in &taken {
+                self.remove(path, *connection, Modes::of(mode));
+            }
+        }
+        taken
     }
 
     fn recursive_above(&self, path: &str, told: &mut Vec<ConnectionId>) {

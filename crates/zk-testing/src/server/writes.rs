@@ -104,8 +104,12 @@ impl Ensemble {
             }
             Some(OpCode::SetAcl) => {
                 let path = r.opt_text("path").map_err(refuse)?;
-                let acl = AskedAcl::list(&mut r).map_err(refuse)?;
-                preparation.set_acl(path.as_deref(), &acl, r.i32("version").map_err(refuse)?)
+                let acl = AskedAcl::opt_list(&mut r).map_err(refuse)?;
+                preparation.set_acl(
+                    path.as_deref(),
+                    acl.as_deref(),
+                    r.i32("version").map_err(refuse)?,
+                )
             }
             Some(OpCode::Multi) => {
                 return match super::multi::prepare(preparation, version, body) {

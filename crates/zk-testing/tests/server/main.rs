@@ -7,6 +7,7 @@ mod world;
 mod connects;
 mod followers;
 mod four_letter_words;
+mod keepers;
 mod leaders;
 mod nodes;
 mod point_faults;

@@ -200,7 +200,7 @@ fn feature_flags_are_readable_at_keeper() {
     let flags: [(Version, Option<&[u8]>); 4] = [
         (Version::V3_9, None),
         (Version::Keeper25_8, Some(&[0b1111_0000, 0])),
-        (Version::Keeper26_6, Some(&[0b1111_0001, 0b1000_0000])),
+        (Version::Keeper26_6, Some(&[0b1111_0011, 0b1100_0000])),
         (Version::RaftKeeper, None),
     ];
     for (version, expected) in flags {

@@ -1,9 +1,11 @@
 //! Validation of create, create2, createContainer and createTTL.
 
-use bytes::Bytes;
-use proto::{ErrorCode, Perms};
+use std::sync::Arc;
 
-use super::{Preparation, Record, validate};
+use bytes::Bytes;
+use proto::{Acl, ErrorCode, OpCode, Perms};
+
+use super::{Preparation, Record};
 use crate::server::acl::{self, AskedAcl};
 use crate::server::node::NodeKind;
 use crate::server::quota;
@@ -18,7 +20,7 @@ const TTL_MAX_MS: i64 = (1 << 40) - 1;
 pub(crate) struct CreateArgs<'a> {
     pub(crate) path: Option<&'a str>,
     pub(crate) data: Option<&'a [u8]>,
-    pub(crate) acl: &'a [AskedAcl<'a>],
+    pub(crate) acl: Option<&'a [AskedAcl<'a>]>,
     pub(crate) flags: i32,
     pub(crate) kind: CreateKind,
     /// Whether the client receives a Stat.
@@ -37,57 +39,86 @@ pub(crate) enum CreateKind {
 
 impl Preparation<'_> {
     pub(crate) fn create(&mut self, args: &CreateArgs<'_>) -> Result<TxnOp, ErrorCode> {
-        let (is_ephemeral, is_sequential) = self.node_flags(args)?;
+        if self.settings.version.is_keeper_like() {
+            return self.create_at_keeper(args);
+        }
+        let checks_flags_late = !self.settings.version.has_op(OpCode::CreateTtl);
+        let flags = if checks_flags_late { None } else { Some(self.node_flags(args)?) };
         let asked_path = args.path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         if !asked_path.contains('/') || asked_path.contains('\0') {
             return Err(ErrorCode::BAD_ARGUMENTS);
         }
-        let acl = acl::resolve(self.settings, args.acl, self.identities, self.open)?;
+        let acl = acl::resolve(self.settings, self.asked(args.acl)?, self.identities, self.open)?;
         let parent_path = parent_of(asked_path);
-        let mut parent = self.record(parent_path)?;
+        let parent = self.record(parent_path)?;
         self.permit(&parent, Perms::CREATE)?;
+        let (is_ephemeral, is_sequential) = match flags {
+            Some(flags) => flags,
+            None => self.node_flags(args)?,
+        };
         let path: Box<str> = if is_sequential {
             [asked_path, &format!("{:010}", parent.creates)].concat().into()
         } else {
             asked_path.into()
         };
-        validate(Some(&path))?;
+        self.validate(Some(&path))?;
         if self.record(&path).is_ok() {
             return Err(ErrorCode::NODE_EXISTS);
         }
         if parent.is_ephemeral {
             return Err(ErrorCode::NO_CHILDREN_FOR_EPHEMERALS);
         }
-        if self.settings.enforce_quota {
+        if self.settings.enforces_quota() {
             let bytes = args.data.map_or(0, <[u8]>::len);
             quota::check(self.tree, &path, 1, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
 
-        parent.creates = parent.creates.wrapping_add(1);
-        parent.children += 1;
         let kind = match args.kind {
             CreateKind::Plain if is_ephemeral => NodeKind::Ephemeral(self.session_id),
             CreateKind::Plain => NodeKind::Persistent,
             CreateKind::Container => NodeKind::Container,
             CreateKind::Ttl(ttl_ms) => NodeKind::Ttl(ttl_ms),
         };
+        // The flags decide `is_ephemeral` even for a container. Later operations of a multi see this
+        // kind and not that of the node that will be created.
+        let seen_as = if is_ephemeral { NodeKind::Ephemeral(self.session_id) } else { kind };
+        let (parent_creates, path) =
+            self.remember_created(parent_path, parent, path, &acl, seen_as);
+        let data = args.data.map(Bytes::copy_from_slice);
+        let (wants_stat, event_path) = (args.wants_stat, None);
+        let txn = CreateTxn { path, data, acl, kind, parent_creates, wants_stat, event_path };
+        Ok(TxnOp::Create(txn))
+    }
+
+    /// Records a new node and its parent for the later operations of a multi. Returns the number of
+    /// children ever created under the parent, and the path.
+    pub(super) fn remember_created(
+        &mut self,
+        parent_path: &str,
+        mut parent: Record,
+        path: Box<str>,
+        acl: &Arc<[Acl]>,
+        kind: NodeKind,
+    ) -> (i64, Box<str>) {
+        parent.creates = self.settings.version.next_sequence(parent.creates);
+        parent.children += 1;
         let parent_creates = parent.creates;
         self.remember(parent_path, || Some(parent));
         self.remember(&path, || {
-            // The flags decide `is_ephemeral` even for a container. Later operations of a multi see
-            // this record and not the node that will be created.
-            let acl = acl.clone();
+            let is_ephemeral = matches!(kind, NodeKind::Ephemeral(_));
+            let acl = Arc::clone(acl);
             Some(Record { acl, version: 0, aversion: 0, creates: 0, children: 0, is_ephemeral })
         });
-        let data = args.data.map(Bytes::copy_from_slice);
-        let wants_stat = args.wants_stat;
-        Ok(TxnOp::Create(CreateTxn { path, data, acl, kind, parent_creates, wants_stat }))
+        (parent_creates, path)
     }
 
     /// Checks the flags and the time to live. Returns whether the node is ephemeral, and whether it is
     /// sequential.
     fn node_flags(&self, args: &CreateArgs<'_>) -> Result<(bool, bool), ErrorCode> {
         let node_flags = match args.flags {
+            4.. if !self.settings.version.has_op(OpCode::CreateTtl) => {
+                return Err(ErrorCode::BAD_ARGUMENTS);
+            }
             0 | 4 | 5 => (false, false),
             1 => (true, false),
             2 | 6 => (false, true),

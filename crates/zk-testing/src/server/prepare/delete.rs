@@ -8,10 +8,16 @@ use crate::server::txn::TxnOp;
 
 impl Preparation<'_> {
     pub(crate) fn delete(&mut self, path: Option<&str>, version: i32) -> Result<TxnOp, ErrorCode> {
+        if self.settings.version.is_keeper_like() {
+            return self.delete_at_keeper(path, version);
+        }
         // The server does not check for null before it uses the path.
         let path = path.ok_or(ErrorCode::MARSHALLING_ERROR)?;
         check_deletable(path)?;
         let parent = self.record(parent_of(path))?;
+        if self.settings.version.finds_node_before_permission() {
+            self.record(path)?;
+        }
         self.permit(&parent, Perms::DELETE)?;
         let record = self.record(path)?;
         next_version(version, record.version)?;
@@ -29,7 +35,11 @@ impl Preparation<'_> {
         self.finish_delete(path, record.children)
     }
 
-    fn finish_delete(&mut self, path: &str, children: usize) -> Result<TxnOp, ErrorCode> {
+    pub(super) fn finish_delete(
+        &mut self,
+        path: &str,
+        children: usize,
+    ) -> Result<TxnOp, ErrorCode> {
         if children > 0 {
             return Err(ErrorCode::NOT_EMPTY);
         }

@@ -5,19 +5,25 @@
 
 mod create;
 mod delete;
+mod keeper;
 mod set;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use proto::{Acl, ErrorCode, Perms, SessionId};
 
-use super::acl::{self, Identity};
+use super::acl::{self, AskedAcl, Identity};
 use super::node::{Node, NodeKind};
 use super::settings::Settings;
 use super::tree::Tree;
 
 pub(crate) use create::{CreateArgs, CreateKind};
+
+/// First and last characters of the ranges of illegal ones, which 3.4 accepts.
+const EDGE_CHARACTERS: [char; 6] =
+    ['\u{1f}', '\u{7f}', '\u{9f}', '\u{f8ff}', '\u{fff0}', '\u{ffff}'];
 
 /// Properties of a node that validation needs.
 #[derive(Clone)]
@@ -26,7 +32,7 @@ struct Record {
     version: i32,
     aversion: i32,
     /// Number of children ever created.
-    creates: i32,
+    creates: i64,
     children: usize,
     is_ephemeral: bool,
 }
@@ -93,13 +99,29 @@ impl<'a> Preparation<'a> {
             Err(ErrorCode::NO_AUTH)
         }
     }
-}
 
-/// Returns the path unless it is null or invalid.
-fn validate(path: Option<&str>) -> Result<&str, ErrorCode> {
-    let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
-    proto::validate_path(path).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
-    Ok(path)
+    /// Returns the entries of an ACL. Null is empty, except in 3.4, which fails on it.
+    fn asked<'p, 'q>(
+        &self,
+        acl: Option<&'p [AskedAcl<'q>]>,
+    ) -> Result<&'p [AskedAcl<'q>], ErrorCode> {
+        match acl {
+            None if self.settings.version.fails_on_null_acl() => Err(ErrorCode::MARSHALLING_ERROR),
+            acl => Ok(acl.unwrap_or_default()),
+        }
+    }
+
+    /// Returns the path unless it is null or invalid.
+    fn validate<'p>(&self, path: Option<&'p str>) -> Result<&'p str, ErrorCode> {
+        let path = path.ok_or(ErrorCode::BAD_ARGUMENTS)?;
+        let checked = if self.settings.version.allows_edge_characters() {
+            path.replace(EDGE_CHARACTERS, "x").into()
+        } else {
+            Cow::Borrowed(path)
+        };
+        proto::validate_path(&checked).map_err(|_| ErrorCode::BAD_ARGUMENTS)?;
+        Ok(path)
+    }
 }
 
 /// Compares versions and returns the next one. An expected version of -1 matches any.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proto::{ErrorCode, Perms};
 
-use super::{Preparation, next_version, validate};
+use super::{Preparation, next_version};
 use crate::server::acl::{self, AskedAcl};
 use crate::server::quota;
 use crate::server::txn::TxnOp;
@@ -15,10 +15,13 @@ impl Preparation<'_> {
         data: Option<&[u8]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
-        let path = validate(path)?;
+        if self.settings.version.is_keeper_like() {
+            return self.set_data_at_keeper(path, data, expected);
+        }
+        let path = self.validate(path)?;
         let mut record = self.record(path)?;
         self.permit(&record, Perms::WRITE)?;
-        if self.settings.enforce_quota {
+        if self.settings.enforces_quota() {
             let before = self.tree.node(path).map_or(0, |node| signed(node.data_len()));
             let after = signed(data.map_or(0, <[u8]>::len));
             quota::check(self.tree, path, 0, after - before)?;
@@ -33,11 +36,14 @@ impl Preparation<'_> {
     pub(crate) fn set_acl(
         &self,
         path: Option<&str>,
-        acl: &[AskedAcl<'_>],
+        acl: Option<&[AskedAcl<'_>]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
-        let path = validate(path)?;
-        let acl = acl::resolve(self.settings, acl, self.identities, self.open)?;
+        if self.settings.version.is_keeper_like() {
+            return self.set_acl_at_keeper(path, acl, expected);
+        }
+        let path = self.validate(path)?;
+        let acl = acl::resolve(self.settings, self.asked(acl)?, self.identities, self.open)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::ADMIN)?;
         let aversion = next_version(expected, record.aversion)?;
@@ -45,7 +51,10 @@ impl Preparation<'_> {
     }
 
     pub(crate) fn check(&self, path: Option<&str>, expected: i32) -> Result<TxnOp, ErrorCode> {
-        let path = validate(path)?;
+        if self.settings.version.is_keeper_like() {
+            return self.check_at_keeper(path, expected);
+        }
+        let path = self.validate(path)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::READ)?;
         next_version(expected, record.version)?;

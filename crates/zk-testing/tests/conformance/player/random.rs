@@ -29,8 +29,13 @@ pub(crate) fn script(seed: u64, version: Version) -> Vec<Step> {
     let mut lines = lines(seed);
     // A server checks a quota before it has counted the requests in flight. The answers of a pipelined
     // script would depend on timing.
-    if lines.iter().any(|line| line.contains("/zookeeper_limits")) {
+    // The same holds for an operation that the server does not know: it closes the connection at once.
+    if version < Version::V3_8 || lines.iter().any(|line| line.contains("/zookeeper_limits")) {
         lines = lines.iter().map(|line| line.trim_end_matches(" ...").to_owned()).collect();
+    }
+    // 3.4 fails on a null password, and then processes the connect request again and again.
+    if version == Version::V3_4 {
+        lines = lines.iter().map(|line| line.replace(" password null", "")).collect();
     }
     lines.retain(|line| version == Version::V3_9 || !line[1..].starts_with(" check "));
     lines.iter().map(|line| Step::parse(line).unwrap_or_else(|| panic!("a step: {line}"))).collect()
