@@ -28,7 +28,9 @@ pub enum ServerKind {
     /// ClickHouse Keeper, or another server of its family, like RaftKeeper.
     ///
     /// * It does not resume a session: a lost connection is the end of the session for its client. Its
-    ///   ephemeral nodes stay until the session timeout has passed. RaftKeeper does resume sessions.
+    ///   ephemeral nodes stay until the session timeout has passed. RaftKeeper does resume a session, but
+    ///   then reports existing nodes as deleted (`processRequestSetWatch`), so that this client does not let
+    ///   it.
     /// * [`Stat::pzxid`] does not change when a child is deleted, and [`Stat::cversion`] does change with
     ///   the data of a child.
     /// * Operations that it lacks close the connection, so the client does not send them.
@@ -47,8 +49,9 @@ const NOT_IN_EVERY_KEEPER: [(OpCode, Option<usize>); 14] = [
     (OpCode::Reconfig, None),
     (OpCode::MultiRead, Some(1)),
     (OpCode::AddWatch, Some(7)),
-    (OpCode::SetWatches, Some(7)),
-    (OpCode::SetWatches2, Some(7)),
+    // They belong to a session that is resumed.
+    (OpCode::SetWatches, None),
+    (OpCode::SetWatches2, None),
     (OpCode::CheckWatches, Some(7)),
     (OpCode::RemoveWatches, Some(7)),
     (OpCode::GetEphemerals, None),
@@ -85,11 +88,8 @@ impl Vocabulary {
 
     /// Notes the kind of the server that has answered a handshake. Returns true if its features have to be
     /// asked for.
-    ///
-    /// A Keeper has no passwords of sessions: it sends zeros (`KeeperTCPHandler::sendHandshake`).
-    pub(crate) fn greeted(&mut self, response: &ConnectResponse, is_resumed: bool) -> bool {
-        let is_keeper =
-            response.read_only.is_none() && response.password.iter().all(|byte| *byte == 0);
+    pub(crate) fn greeted(&mut self, response: &ConnectResponse) -> bool {
+        let is_keeper = is_keeper(response);
         let kind = if is_keeper { ServerKind::Keeper } else { ServerKind::ZooKeeper };
         if is_keeper || kind != self.kind {
             *self = Self { kind, ..Self::default() };
@@ -99,10 +99,6 @@ impl Vocabulary {
         self.lacks.retain(|op| matches!(op, OpCode::Create2 | OpCode::CreateContainer));
         if is_keeper {
             self.lacks = NOT_IN_EVERY_KEEPER.iter().map(|(op, _)| *op).collect();
-        }
-        if is_resumed {
-            // Only RaftKeeper resumes sessions, and it knows setWatches.
-            self.lacks.retain(|op| *op != OpCode::SetWatches);
         }
         is_keeper
     }
@@ -226,6 +222,12 @@ impl Vocabulary {
         self.lacks.extend([OpCode::Create2, OpCode::CreateContainer]);
         true
     }
+}
+
+/// Returns true for the answer of a Keeper. It has no passwords of sessions, and sends zeros
+/// (`KeeperTCPHandler::sendHandshake`).
+pub(crate) fn is_keeper(response: &ConnectResponse) -> bool {
+    response.read_only.is_none() && response.password.iter().all(|byte| *byte == 0)
 }
 
 /// Replaces a create2 or createContainer. A container becomes a persistent node.

@@ -118,8 +118,8 @@ async fn cut(server: &TestServer, client: &Client) {
 
 /// A waiter behind the node of a lost session would wait for its timeout. The next session deletes the node.
 #[tokio::test(start_paused = true)]
-async fn node_of_a_session_that_a_keeper_does_not_resume_blocks_nobody() {
-    for version in [Version::Keeper25_8, Version::Keeper26_6] {
+async fn node_of_a_lost_session_blocks_nobody_on_a_keeper() {
+    for version in [Version::Keeper25_8, Version::Keeper26_6, Version::RaftKeeper] {
         let server = server(version);
         let (one, other) = (sessions(&server, 1).await, sessions(&server, 2).await);
         let client = one.client();

@@ -10,9 +10,10 @@ use super::Session;
 use crate::connection::GrantedTimeouts;
 use crate::connection::{Granted, Pace};
 use crate::requests::Recipient;
+use crate::vocabulary::is_keeper;
 use crate::{
-    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
-    SessionEvent, TlsProbeAnswer,
+    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, ServerKind,
+    SessionEnd, SessionEvent, TlsProbeAnswer,
 };
 
 impl<H: Handles> Session<H> {
@@ -59,8 +60,11 @@ impl<H: Handles> Session<H> {
         frame: &Bytes,
     ) -> Result<(), DisconnectReason> {
         match ConnectReply::parse(frame).map_err(DisconnectReason::ProtocolError)? {
-            // A Keeper has no session to resume. The other session has no nodes, and expires.
-            ConnectReply::Accepted(response) if self.identity.is_another(&response) => {
+            // The other session has no nodes, and expires.
+            ConnectReply::Accepted(response)
+                if self.identity.is_another(&response)
+                    || (self.identity.exists() && is_keeper(&response)) =>
+            {
                 self.end(self.closing_with_server().unwrap_or(SessionEnd::NotResumed));
                 Ok(())
             }
@@ -196,6 +200,9 @@ impl<H: Handles> Session<H> {
         }
         if let (Some(end), false) = (self.closing_as(), self.identity.exists()) {
             self.end(end); // no server has the session
+        } else if self.identity.exists() && self.server_kind() == ServerKind::Keeper {
+            // Another attempt would open another session, which nobody wants.
+            self.end(self.closing_as().unwrap_or(SessionEnd::NotResumed));
         } else if self.connection.is_sasl_rejected(now) {
             self.end(self.closing_as().unwrap_or(SessionEnd::AuthFailed));
         } else {

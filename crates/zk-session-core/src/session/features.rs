@@ -30,7 +30,7 @@ impl<H: Handles> Session<H> {
         now: Instant,
         response: &ConnectResponse,
     ) -> Result<(), DisconnectReason> {
-        if !self.vocabulary.greeted(response, self.identity.exists()) {
+        if !self.vocabulary.greeted(response) {
             return self.authenticate(now);
         }
         if self.sasl.is_prepared() {

@@ -20,7 +20,7 @@ fn connect(world: &mut World, features: Option<&[u8]>) {
     assert!(!world.session.is_connected());
     let asked = world.take(OpCode::GetData);
     assert_eq!(asked.read::<proto::GetData<'_>>().path, "/keeper/feature_flags");
-    let data = features.map(|features| Bytes::copy_from_slice(features));
+    let data = features.map(Bytes::copy_from_slice);
     let code = if data.is_some() { ErrorCode::OK } else { ErrorCode::NO_NODE };
     world.answer(&asked, Zxid(1), code, &DataReply { data, stat: Stat::default() });
     assert!(world.session.is_connected());
@@ -163,33 +163,34 @@ fn deletion_of_nothing_stands_in_for_an_empty_transaction() {
 }
 
 #[test]
-fn another_session_ends_the_session_at_once() {
+fn lost_connection_to_a_keeper_ends_the_session() {
     let mut world = keeper(Some(NEW));
-    let id = world.session.session_id();
-    let watch = world.watch(WatchKind::Data, "/a");
+    let (id, attempts) = (world.session.session_id(), world.attempts().len());
     world.cut();
-    let attempts = world.attempts().len();
-    world.open_with(|response| {
-        greet(response);
-        response.session_id = SessionId(id.0 + 1);
-    });
     assert_eq!(world.end(), Some(SessionEnd::NotResumed));
-    assert_eq!(world.fired(watch), None);
-    assert_eq!(world.attempts().len(), attempts + 1);
+    world.advance(2 * T);
+    assert_eq!((world.session.session_id(), world.attempts().len()), (id, attempts));
 }
 
 #[test]
-fn keeper_that_resumes_a_session_knows_set_watches() {
-    let mut world = keeper(None);
-    let refused = world.watch_nodes(&[("/a", WatchKind::Data)]);
-    assert_eq!(
-        refused.err(),
-        Some((ErrorKind::Unsupported(OpCode::SetWatches), Outcome::NotApplied))
-    );
-    world.set_watch(WatchKind::Data, "/a");
+fn another_session_ends_the_session_at_once() {
+    let mut world = World::up();
+    let id = world.session.session_id();
     world.cut();
-    connect(&mut world, None);
-    assert_eq!(world.ops(), [OpCode::SetWatches]);
+    world.open_with(|response| response.session_id = SessionId(id.0 + 1));
+    assert_eq!(world.end(), Some(SessionEnd::NotResumed));
+}
+
+/// RaftKeeper resumes sessions, and reports nodes as deleted that exist, when their watches are set again.
+#[test]
+fn session_is_not_resumed_at_a_keeper() {
+    let mut world = World::up();
+    world.cut();
+    world.open_with(greet);
+    assert_eq!(world.end(), Some(SessionEnd::NotResumed));
+    let nodes = [("/a", WatchKind::Data)];
+    let refused = keeper(Some(NEW)).watch_nodes(&nodes).err();
+    assert_eq!(refused, Some((ErrorKind::Unsupported(OpCode::SetWatches), Outcome::NotApplied)));
 }
 
 #[test]
