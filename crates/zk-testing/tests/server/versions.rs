@@ -1,7 +1,9 @@
 //! Tests of what differs between the servers that the model reproduces.
 
 use bytes::{BufMut, BytesMut};
-use proto::{ConnectReply, ErrorCode, GetData, OpCode, SessionId};
+use proto::{
+    ConnectReply, ConnectResponse, Decode, ErrorCode, GetData, OpCode, SessionId, encode_record,
+};
 use zk_testing::{Settings, Version};
 
 use crate::world::{World, new_session};
@@ -186,8 +188,13 @@ fn keeper_without_a_leader_sends_protocol_version_42() {
     for version in [Version::Keeper25_8, Version::Keeper26_6, Version::RaftKeeper] {
         let mut world = World::with(Settings::new().servers(3).version(version));
         world.zk.kill(world.now, 0);
-        let (id, reply) = world.try_connect(1, &new_session());
-        let Some(ConnectReply::Accepted(rejected)) = reply else { panic!("{reply:?}") };
+        let id = world.open(1);
+        let mut bytes = BytesMut::new();
+        encode_record(&new_session(), &mut bytes);
+        world.write(id, &bytes);
+        let frame = world.frame(id).unwrap();
+        assert_eq!(frame.len(), 36);
+        let rejected = ConnectResponse::from_frame(&frame).unwrap();
         let expected = (42, 10_000, SessionId(-1));
         assert_eq!((rejected.protocol_version, rejected.timeout_ms, rejected.session_id), expected);
         assert!(world.closed(id).is_some());
