@@ -108,16 +108,16 @@ fn open_acl(out: &mut BytesMut) {
     text(out, "anyone");
 }
 
-fn text(out: &mut BytesMut, text: &str) {
+pub(crate) fn text(out: &mut BytesMut, text: &str) {
     out.put_i32(i32::try_from(text.len()).unwrap());
     out.put_slice(text.as_bytes());
 }
 
-fn end_of_multi(out: &mut BytesMut) {
+pub(crate) fn end_of_multi(out: &mut BytesMut) {
     multi_header(out, -1, true);
 }
 
-fn multi_header(out: &mut BytesMut, op: i32, is_last: bool) {
+pub(crate) fn multi_header(out: &mut BytesMut, op: i32, is_last: bool) {
     out.put_i32(op);
     out.put_u8(is_last.into());
     out.put_i32(-1);
