@@ -26,6 +26,9 @@ fn create(
 /// Permissions, scheme and id of an ACL entry. A scheme can be null.
 type Entry<'a> = (i32, Option<&'a str>, &'a str);
 
+/// Path, flags and ACL of a node, and the codes of 3.4 and of later releases.
+type Case<'a> = (&'a str, i32, Option<&'a [Entry<'a>]>, ErrorCode, ErrorCode);
+
 const OPEN: [Entry<'_>; 1] = [(31, Some("world"), "anyone")];
 
 fn create_body(body: &mut BytesMut, path: &str, flags: i32, acl: Option<&[Entry<'_>]>) {
@@ -52,7 +55,7 @@ fn create_body(body: &mut BytesMut, path: &str, flags: i32, acl: Option<&[Entry<
 fn creation_in_3_4_has_other_checks_in_another_order() {
     let null_scheme: [Entry<'_>; 1] = [(31, None, "anyone")];
     let network: [Entry<'_>; 1] = [(31, Some("ip"), "127.0.0.0/8")];
-    let cases: [(&str, i32, Option<&[Entry<'_>]>, ErrorCode, ErrorCode); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("/a", 7, Some(&[]), ErrorCode::INVALID_ACL, ErrorCode::BAD_ARGUMENTS),
         ("/missing/a", 7, Some(&OPEN), ErrorCode::NO_NODE, ErrorCode::BAD_ARGUMENTS),
         ("/a", 4, Some(&OPEN), ErrorCode::BAD_ARGUMENTS, ErrorCode::OK),

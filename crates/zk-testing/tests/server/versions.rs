@@ -2,7 +2,8 @@
 
 use bytes::{BufMut, BytesMut};
 use proto::{
-    ConnectReply, ConnectResponse, Decode, ErrorCode, GetData, OpCode, SessionId, encode_record,
+    ConnectReply, ConnectRequest, ConnectResponse, Decode, ErrorCode, GetData, OpCode, SessionId,
+    Zxid, encode_record,
 };
 use zk_testing::{Settings, Version};
 
@@ -160,7 +161,7 @@ fn connect_reply_is_that_of_each_server() {
         for (asked_ms, granted_ms) in asked.into_iter().chain([(1, limits.0), (i32::MAX, limits.1)])
         {
             let mut world = World::of(version);
-            let request = proto::ConnectRequest { timeout_ms: asked_ms, ..new_session() };
+            let request = ConnectRequest { timeout_ms: asked_ms, ..new_session() };
             let (_, reply) = world.try_connect(0, &request);
             let Some(ConnectReply::Accepted(session)) = reply else { panic!("{reply:?}") };
             assert_eq!(session.timeout_ms, granted_ms, "{version:?}");
@@ -180,6 +181,17 @@ fn reconnect_resumes_the_session_except_at_keeper() {
         let is_keeper = matches!(version, Version::Keeper25_8 | Version::Keeper26_6);
         assert_eq!(is_resumed, !is_keeper, "{version:?}");
         assert_eq!(world.closed(client.id).is_some(), is_resumed, "{version:?}");
+    }
+}
+
+#[test]
+fn client_from_the_future_is_refused_except_at_keeper() {
+    for version in Version::ALL {
+        let mut world = World::of(version);
+        let request = ConnectRequest { last_zxid_seen: Zxid(9), ..new_session() };
+        let is_accepted = world.try_connect(0, &request).1.is_some();
+        let is_keeper = matches!(version, Version::Keeper25_8 | Version::Keeper26_6);
+        assert_eq!(is_accepted, is_keeper, "{version:?}");
     }
 }
 
