@@ -1,8 +1,7 @@
-//! Connect exchange and own nodes of ClickHouse Keeper and of RaftKeeper.
+//! Connections to ClickHouse Keeper and to RaftKeeper.
 //!
-//! The sources that decide: `KeeperTCPHandler.cpp` (`receiveHandshake`, `sendHandshake`,
-//! `receiveRequest`) and `KeeperContext.cpp` of ClickHouse, and `ConnectionHandler.cpp` of
-//! RaftKeeper.
+//! The sources that decide: `KeeperTCPHandler.cpp` of ClickHouse (`receiveHandshake`,
+//! `sendHandshake`, `receiveRequest`), and `ConnectionHandler.cpp` of RaftKeeper.
 
 use bytes::Bytes;
 use proto::{ConnectRequest, ConnectResponse, OpCode, SessionId};
@@ -14,7 +13,6 @@ use super::faults::Cut;
 use super::multi;
 use super::replication::Origin;
 use super::sessions::Owner;
-use super::tree::Tree;
 use super::txn::TxnBody;
 use super::version::Version;
 
@@ -24,10 +22,6 @@ const REJECTED: i32 = 42;
 
 /// Requested timeout that means "the default", and that default in milliseconds.
 const DEFAULT_TIMEOUT_MS: (i32, i32) = (0, 30_000);
-
-/// Feature flags that are on (`KeeperFeatureFlag`, `KeeperContext`).
-const FLAGS_25_8: [u8; 4] = [0, 1, 2, 3];
-const FLAGS_26_6: [u8; 8] = [0, 1, 2, 3, 6, 7, 8, 9];
 
 impl Ensemble {
     /// Handles the connect request of a client of Keeper or RaftKeeper.
@@ -130,27 +124,5 @@ fn is_readable(version: Version, op: i32, body: &Bytes) -> bool {
         Some(op) if !version.has_op(op) => false,
         Some(OpCode::Multi | OpCode::MultiRead) => multi::parts(body, version).is_ok(),
         op => op.is_some(),
-    }
-}
-
-/// Adds the nodes below `/keeper` to a new tree.
-pub(super) fn add_own_nodes(tree: &mut Tree, version: Version) {
-    let flags: &[u8] = match version {
-        Version::Keeper25_8 => &FLAGS_25_8,
-        Version::Keeper26_6 => &FLAGS_26_6,
-        _ => return,
-    };
-    let mut bits = [0_u8; 2];
-    for flag in flags {
-        bits[usize::from(flag / 8)] |= 1 << (7 - flag % 8);
-    }
-    tree.add_own_node("/keeper", Bytes::new());
-    tree.add_own_node("/keeper/api_version", Bytes::from_static(b"2"));
-    tree.add_own_node("/keeper/feature_flags", Bytes::copy_from_slice(&bits));
-    // These nodes count in no cversion (`addCommittedNodeIfNotExists`).
-    for (parent, children) in [("/", 1), ("/keeper", 2)] {
-        if let Some(node) = tree.node_mut(parent) {
-            node.child_sets = children;
-        }
     }
 }

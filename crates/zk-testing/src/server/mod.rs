@@ -74,6 +74,7 @@ mod link;
 mod multi;
 mod node;
 mod observer;
+mod own_nodes;
 mod prepare;
 mod quota;
 mod reads;

@@ -8,8 +8,8 @@ use proto::{Acl, OPEN_ACL_UNSAFE, OpCode, Perms, SessionId, Zxid};
 
 use super::hash::FastMap;
 use super::java_hash::JavaSet;
-use super::keeper;
 use super::node::{Node, NodeKind};
+use super::own_nodes;
 use super::version::Version;
 
 /// Nodes that ZooKeeper reserves; no client can delete them.
@@ -47,7 +47,13 @@ impl Tree {
         };
         tree.nodes.insert("/".into(), Node::initial(Arc::clone(&tree.open)));
         if version.is_keeper_like() {
-            keeper::add_own_nodes(&mut tree, version);
+            for (path, data) in own_nodes::of_keeper(version) {
+                tree.add_own_node(path, data);
+                // They count in no cversion (`addCommittedNodeIfNotExists`).
+                if let Some(parent) = tree.node_mut(parent_of(path)) {
+                    parent.child_sets += 1;
+                }
+            }
             return tree;
         }
         for path in OWN_NODES {

@@ -1,6 +1,6 @@
 //! Tests of the four-letter words.
 
-use zk_testing::{Settings, Switch};
+use zk_testing::{Settings, Switch, Version};
 
 use crate::world::World;
 
@@ -64,4 +64,20 @@ fn four_letter_words_outside_whitelist_are_refused() {
 fn unknown_word_is_parsed_as_excessive_frame_length() {
     let mut world = World::new();
     assert_eq!(ask(&mut world, "abcd"), "");
+}
+
+#[test]
+fn srvr_names_the_product_and_its_version() {
+    for version in Version::ALL {
+        let srvr = ask(&mut World::of(version), "srvr");
+        let (product, number) = match version.name().split_once('-') {
+            Some((_, number)) => ("ClickHouse Keeper", number),
+            None if version == Version::RaftKeeper => ("RaftKeeper", "RaftKeeper"),
+            None => ("Zookeeper", version.name()),
+        };
+        let line = srvr.lines().next().unwrap();
+        let (found, text) = line.split_once(" version: ").unwrap();
+        assert_eq!(found, product);
+        assert!(text.trim_start_matches('v').starts_with(number), "{line}");
+    }
 }

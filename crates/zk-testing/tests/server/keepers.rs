@@ -170,6 +170,10 @@ fn acl_entries_are_kept_as_each_keeper_does() {
         assert_eq!(world.set(&client, "/mine", -1), Err(ErrorCode::NO_AUTH));
         world.stat(&other, "/mine").unwrap();
 
+        let acl = [Acl { perms: Perms::ALL, scheme: "digest".into(), id: "a:b:c".into() }];
+        let refused = make(&mut world, &client, "/bad", (CreateMode::Persistent, &acl));
+        assert_eq!(refused, Err(ErrorCode::INVALID_ACL));
+
         // Keeper drops an entry for all, whatever it permits.
         let acl = [Acl::world(Perms::READ)];
         make(&mut world, &client, "/all", (CreateMode::Persistent, &acl)).unwrap();

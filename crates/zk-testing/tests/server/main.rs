@@ -10,6 +10,7 @@ mod four_letter_words;
 mod keepers;
 mod leaders;
 mod nodes;
+mod old_releases;
 mod point_faults;
 mod sessions;
 mod touch_tables;

@@ -1,7 +1,10 @@
 //! Tests of what differs between the servers that the model reproduces.
 
 use bytes::{BufMut, BytesMut};
-use proto::{ConnectReply, ErrorCode, GetData, OpCode, SessionId};
+use proto::{
+    ConnectReply, ConnectRequest, ConnectResponse, Decode, ErrorCode, GetData, OpCode, SessionId,
+    Zxid, encode_record,
+};
 use zk_testing::{Settings, Version};
 
 use crate::world::{World, new_session};
@@ -106,16 +109,16 @@ fn open_acl(out: &mut BytesMut) {
     text(out, "anyone");
 }
 
-fn text(out: &mut BytesMut, text: &str) {
+pub(crate) fn text(out: &mut BytesMut, text: &str) {
     out.put_i32(i32::try_from(text.len()).unwrap());
     out.put_slice(text.as_bytes());
 }
 
-fn end_of_multi(out: &mut BytesMut) {
+pub(crate) fn end_of_multi(out: &mut BytesMut) {
     multi_header(out, -1, true);
 }
 
-fn multi_header(out: &mut BytesMut, op: i32, is_last: bool) {
+pub(crate) fn multi_header(out: &mut BytesMut, op: i32, is_last: bool) {
     out.put_i32(op);
     out.put_u8(is_last.into());
     out.put_i32(-1);
@@ -158,7 +161,7 @@ fn connect_reply_is_that_of_each_server() {
         for (asked_ms, granted_ms) in asked.into_iter().chain([(1, limits.0), (i32::MAX, limits.1)])
         {
             let mut world = World::of(version);
-            let request = proto::ConnectRequest { timeout_ms: asked_ms, ..new_session() };
+            let request = ConnectRequest { timeout_ms: asked_ms, ..new_session() };
             let (_, reply) = world.try_connect(0, &request);
             let Some(ConnectReply::Accepted(session)) = reply else { panic!("{reply:?}") };
             assert_eq!(session.timeout_ms, granted_ms, "{version:?}");
@@ -182,12 +185,28 @@ fn reconnect_resumes_the_session_except_at_keeper() {
 }
 
 #[test]
+fn client_from_the_future_is_refused_except_at_keeper() {
+    for version in Version::ALL {
+        let mut world = World::of(version);
+        let request = ConnectRequest { last_zxid_seen: Zxid(9), ..new_session() };
+        let is_accepted = world.try_connect(0, &request).1.is_some();
+        let is_keeper = matches!(version, Version::Keeper25_8 | Version::Keeper26_6);
+        assert_eq!(is_accepted, is_keeper, "{version:?}");
+    }
+}
+
+#[test]
 fn keeper_without_a_leader_sends_protocol_version_42() {
     for version in [Version::Keeper25_8, Version::Keeper26_6, Version::RaftKeeper] {
         let mut world = World::with(Settings::new().servers(3).version(version));
         world.zk.kill(world.now, 0);
-        let (id, reply) = world.try_connect(1, &new_session());
-        let Some(ConnectReply::Accepted(rejected)) = reply else { panic!("{reply:?}") };
+        let id = world.open(1);
+        let mut bytes = BytesMut::new();
+        encode_record(&new_session(), &mut bytes);
+        world.write(id, &bytes);
+        let frame = world.frame(id).unwrap();
+        assert_eq!(frame.len(), 36);
+        let rejected = ConnectResponse::from_frame(&frame).unwrap();
         let expected = (42, 10_000, SessionId(-1));
         assert_eq!((rejected.protocol_version, rejected.timeout_ms, rejected.session_id), expected);
         assert!(world.closed(id).is_some());
