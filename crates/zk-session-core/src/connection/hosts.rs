@@ -95,6 +95,7 @@ impl Hosts {
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
         let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
+        hosts.sort_by_key(Host::rank);
         let servers = hosts.into_iter().map(|host| Server::new(host, None)).collect();
         Self {
             servers,
@@ -317,8 +318,10 @@ impl Hosts {
         rng: &mut Rng,
     ) -> Duration {
         let count = self.servers.len();
-        let mut lap = (1..=count).map(|step| (self.turn + step) % count);
-        let known = lap.find(|at| !self.servers[*at].is_doubtful);
+        let lap = (1..=count).map(|step| (self.turn + step) % count);
+        let hopeful = lap.filter(|at| !self.servers[*at].is_doubtful);
+        // The first of those with the lowest rank.
+        let known = hopeful.min_by_key(|at| self.servers[*at].host.rank());
         self.turn_to(known.unwrap_or((self.turn + 1) % count));
         let earlier = self.failures;
         self.failures = earlier.saturating_add(1);
@@ -345,6 +348,9 @@ impl Hosts {
     /// * The list has not grown. A client on a remaining server stays. A client on a removed server
     ///   moves to an old or a new one, so that each receives its share of the moving clients.
     ///
+    /// With ranks, the load is not meant to be even: only clients on removed servers move, to the servers of
+    /// the lowest rank.
+    ///
     /// Returns true if the client moves.
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let earlier = self.all();
@@ -355,10 +361,11 @@ impl Hosts {
         let (old, new): (Vec<Host>, Vec<Host>) =
             hosts.into_iter().partition(|host| earlier.contains(host));
         let (n_old, n_all) = (old.len(), old.len() + new.len());
+        let is_ranked = old.iter().chain(&new).any(|host| host.rank() != 0);
         let stays = old.contains(&mine) || new.contains(&mine);
 
         let moves = match (n_all > before, stays) {
-            (true, true) => chance(n_all - before, n_all, rng),
+            (true, true) => !is_ranked && chance(n_all - before, n_all, rng),
             (false, true) => false,
             (_, false) => true,
         };
@@ -380,6 +387,7 @@ impl Hosts {
                 };
                 order.extend(next);
             }
+            order.sort_by_key(Host::rank);
             self.take_order(order);
             self.turn_to(0);
             return true;
@@ -405,6 +413,7 @@ impl Hosts {
         for host in order {
             let (mut own, others) = known.into_iter().partition(|server| server.host == host);
             known = others;
+            own.iter_mut().for_each(|server| server.host = host.clone());
             if Vec::is_empty(&own) {
                 own.push(Server::new(host, None));
             }

@@ -11,8 +11,8 @@ use crate::connection::GrantedTimeouts;
 use crate::connection::{Granted, Pace};
 use crate::requests::Recipient;
 use crate::{
-    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, SessionEnd,
-    SessionEvent, TlsProbeAnswer,
+    DisconnectReason, ErrorKind, Handles, Host, IoFailure, Output, ProbeAnswer, SaslMechanism,
+    SessionEnd, SessionEvent, TlsProbeAnswer,
 };
 
 impl<H: Handles> Session<H> {
@@ -278,6 +278,12 @@ impl<H: Handles> Session<H> {
         if self.connection.update_servers(now, hosts, &mut self.rng) {
             self.disconnect(now, DisconnectReason::Rebalanced);
         }
+    }
+
+    /// Reports that a newer list of servers could not be had. The list stays as it is. Until the session
+    /// is connected or has a new list, this failure is the cause in place of servers that cannot be reached.
+    pub fn handle_server_list_failed(&mut self, failure: IoFailure) {
+        self.connection.list_failed(failure);
     }
 
     /// Reports the answer of the server that [`Output::Probe`] named.
