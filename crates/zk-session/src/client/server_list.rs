@@ -53,10 +53,16 @@ pub trait ServerList: fmt::Debug + Send + Sync + 'static {
 /// Future of [`ServerList::servers`]. An error or an empty list changes nothing.
 pub type ServerListing = Pin<Box<dyn Future<Output = io::Result<Vec<Host>>> + Send>>;
 
-/// Returns the servers of the list, if a session may use them.
-pub(super) async fn ask(list: &dyn ServerList, tls: TlsUse) -> Result<Vec<Host>, IoFailure> {
-    let answer = tokio::time::timeout(DISCOVERY_TIMEOUT, list.servers());
-    let answered = answer.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+/// Returns the servers of the list, if a session may use them, in `limit` at most.
+pub(super) async fn ask(
+    list: &dyn ServerList,
+    tls: TlsUse,
+    limit: Duration,
+) -> Result<Vec<Host>, IoFailure> {
+    let answer = tokio::time::timeout(limit.min(DISCOVERY_TIMEOUT), list.servers());
+    let late =
+        || io::Error::new(io::ErrorKind::TimedOut, "the list of servers did not answer in time");
+    let answered = answer.await.unwrap_or_else(|_| Err(late()));
     let checked = answered.and_then(|servers| {
         if servers.is_empty() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the list of servers is empty"));
@@ -103,7 +109,7 @@ impl Upkeep {
 async fn renew(client: &Client, list: &dyn ServerList, asks_at_once: bool) {
     let mut events = client.events();
     if asks_at_once {
-        replace(client, ask(list, client.shared.tls).await);
+        replace(client, ask(list, client.shared.tls, DISCOVERY_TIMEOUT).await);
     }
     let mut pause = None;
     while until(&mut events, || !client.is_connected()).await {
@@ -115,7 +121,7 @@ async fn renew(client: &Client, list: &dyn ServerList, asks_at_once: bool) {
             continue;
         }
         pause = Some((next * 2).min(DISCOVERY_PAUSE_MAX.max(first)));
-        let asked = ask(list, client.shared.tls).await;
+        let asked = ask(list, client.shared.tls, DISCOVERY_TIMEOUT).await;
         // A server that was found meanwhile is no reason to move.
         if !client.is_connected() {
             replace(client, asked);

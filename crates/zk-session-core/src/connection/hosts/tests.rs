@@ -34,6 +34,46 @@ fn backoff_grows_to_its_cap_and_resets_after_success() {
     }
 }
 
+fn ranked(ranks: &[u16]) -> Vec<Host> {
+    let hosts = (0..).map(|port| Host::new("h", port));
+    hosts.zip(ranks).map(|(host, rank)| host.with_rank(*rank)).collect()
+}
+
+#[test]
+fn servers_of_lower_rank_are_tried_first() {
+    let mut firsts = std::collections::BTreeSet::new();
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut hosts = Hosts::new(ranked(&[2, 1, 0, 1, 0]), &mut rng);
+        let mut tried = Vec::new();
+        for _ in 0..5 {
+            tried.push(hosts.current().rank());
+            hosts.lost(now(), Reached::NoServer, &DisconnectReason::IdleTimeout);
+            hosts.failed(Reached::NoServer, BACKOFF_MAX, &mut rng);
+        }
+        assert_eq!(tried, [0, 0, 1, 1, 2], "seed {seed}");
+        firsts.insert(Hosts::new(ranked(&[2, 1, 0, 1, 0]), &mut rng).current().port());
+    }
+    assert_eq!(Vec::from_iter(firsts), [2, 4], "those of one rank in a random order");
+}
+
+/// A server in reserve must not get a share of the load, and new ranks are none of new servers.
+#[test]
+fn ranked_list_moves_only_clients_of_removed_servers() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut hosts = Hosts::new(ranked(&[0, 0]), &mut rng);
+        let was = hosts.current().clone();
+        assert!(!hosts.update(ranked(&[0, 0, 1, 1]), &mut rng), "seed {seed}");
+        assert!(!hosts.update(ranked(&[1, 1, 0, 0]), &mut rng), "seed {seed}");
+        assert_eq!((hosts.current(), hosts.current().rank()), (&was, 1));
+        let mut others = ranked(&[1, 1, 1, 0]);
+        others.retain(|host| *host != was);
+        assert!(hosts.update(others, &mut rng));
+        assert_eq!(hosts.current().port(), 3);
+    }
+}
+
 /// Returns the load of the servers after 12,000 clients of `before` received `after`, and how
 /// many clients moved.
 fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usize>, usize) {

@@ -1,7 +1,6 @@
 //! Ways to open a session.
 
 use std::future::Future;
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -72,10 +71,10 @@ impl<C: Connector> Config<C> {
     /// Takes the servers of the list, if there is one. Returns why that failed.
     async fn ask_for_servers(&mut self) -> Option<IoFailure> {
         let list = self.upkeep.list.clone()?;
-        let (began, limit) = (now(), self.connect_timeout / 2);
-        let asked = tokio::time::timeout(limit, ask(&*list, self.tls())).await;
+        let began = now();
+        let asked = ask(&*list, self.tls(), self.connect_timeout / 2).await;
         self.connect_timeout = self.connect_timeout.saturating_sub(now() - began);
-        match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        match asked {
             Ok(servers) => {
                 self.settings.hosts = servers;
                 None
