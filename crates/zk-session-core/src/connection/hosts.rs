@@ -355,7 +355,7 @@ impl Hosts {
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let earlier = self.all();
         let before = earlier.len();
-        let (mine, address) = self.place();
+        let mine = self.place().0;
         let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
         let (old, new): (Vec<Host>, Vec<Host>) =
@@ -392,15 +392,27 @@ impl Hosts {
             self.turn_to(0);
             return true;
         }
-        let mut order: Vec<Host> = old.into_iter().chain(new).collect();
+        self.stay_in(old.into_iter().chain(new).collect(), rng);
+        false
+    }
+
+    /// Replaces the list of servers. The client stays at its server, which is kept in the list.
+    pub(super) fn update_and_stay(&mut self, hosts: Vec<Host>, rng: &mut Rng) {
+        let mine = self.place().0;
+        self.probed = 0;
+        self.stay_in(without_repetition(hosts.iter().chain([&mine])), rng);
+    }
+
+    /// Takes these hosts in a random order. The client stays at its server, which is one of them.
+    fn stay_in(&mut self, mut order: Vec<Host>, rng: &mut Rng) {
+        let (mine, address) = self.place();
         shuffle(&mut order, rng);
         self.take_order(order);
         let at = |is: &dyn Fn(&Server) -> bool| self.servers.iter().position(is);
         let same_place = at(&|server| server.host == mine && server.address == address);
         let index = same_place.or_else(|| at(&|server| server.host == mine)).unwrap_or(0);
         self.turn_to(index);
-        self.left = None;
-        false
+        (self.left, self.moving) = (None, false);
     }
 
     fn turn_to(&mut self, server: usize) {

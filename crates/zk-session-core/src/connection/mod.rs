@@ -320,6 +320,11 @@ impl Connection {
         }
     }
 
+    /// Replaces the list of servers, and keeps the current one.
+    pub(crate) fn update_servers_and_stay(&mut self, hosts: Vec<Host>, rng: &mut Rng) {
+        self.hosts.update_and_stay(hosts, rng);
+    }
+
     /// Notes that the list of servers could not be renewed.
     pub(crate) fn list_failed(&mut self, failure: IoFailure) {
         if !self.is_up() {

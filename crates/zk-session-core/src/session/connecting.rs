@@ -280,6 +280,14 @@ impl<H: Handles> Session<H> {
         }
     }
 
+    /// Replaces the list of servers, and adds the current one: the session stays there until it loses the
+    /// connection.
+    pub fn update_servers_and_stay(&mut self, hosts: Vec<Host>) {
+        if self.end_reason().is_none() {
+            self.connection.update_servers_and_stay(hosts, &mut self.rng);
+        }
+    }
+
     /// Reports that a newer list of servers could not be had. The list stays as it is. Until the session
     /// is connected or has a new list, this failure is the cause in place of servers that cannot be reached.
     pub fn handle_server_list_failed(&mut self, failure: IoFailure) {

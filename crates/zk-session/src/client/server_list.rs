@@ -142,16 +142,16 @@ fn replace(client: &Client, asked: Result<Vec<Host>, IoFailure>) {
 /// Follows the ensemble's configuration until the session ends, or the servers do not show it.
 async fn follow(client: &Client) {
     let mut events = client.events();
-    // A server that lags shows an older configuration.
-    let mut newest = Zxid::ZERO;
+    let mut newest: Option<Zxid> = None;
     while until(&mut events, || client.is_connected()).await {
         let lost = client.connections_lost();
         match client.get_config_and_watch().await {
             Ok((config, changed)) => {
-                // A server without a quorum may have been left behind.
-                if config.zxid >= newest && !client.is_read_only() {
-                    newest = config.zxid;
-                    take_members(client, &config);
+                // A server that lags, or is without a quorum, may show an older one.
+                let is_newer = newest.is_none_or(|newest| config.zxid > newest);
+                if is_newer && !client.is_read_only() {
+                    let is_first = newest.replace(config.zxid).is_none();
+                    take_members(client, &config, is_first);
                 }
                 let reconnected = until(&mut events, || client.connections_lost() != lost);
                 select(changed, pin!(reconnected)).await;
@@ -164,17 +164,24 @@ async fn follow(client: &Client) {
     }
 }
 
-/// Takes the servers of the configuration if that has an address for each.
+/// Takes the servers of the configuration if that has an address for each. With the first one, the session
+/// stays at its server: to balance the load, half of all sessions would move right after they are opened,
+/// and all of them if the connect string has other names.
 ///
-/// A server of a static configuration knows its own port for clients and not those of the others. Such a
-/// list would leave the session with one server.
-fn take_members(client: &Client, config: &EnsembleConfig) {
+/// A configuration that is not dynamic need not have them. A list of those that it has would lose servers
+/// that work.
+fn take_members(client: &Client, config: &EnsembleConfig, is_first: bool) {
     let taken = client.servers_of(config).and_then(|servers| {
         if servers.hosts().len() < config.members.len() {
             return Err(invalid("some members have no address for clients".to_owned()));
         }
         client.stay_with_tls(servers.hosts())?;
-        client.replace_hosts(servers.hosts().to_vec());
+        let hosts = servers.hosts().to_vec();
+        if is_first {
+            client.shared.lock().update_servers_and_stay(hosts);
+        } else {
+            client.replace_hosts(hosts);
+        }
         Ok(())
     });
     match taken {

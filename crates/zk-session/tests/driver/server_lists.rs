@@ -311,6 +311,7 @@ async fn session_follows_members_only_if_asked() {
         let config = if follows { config.follow_members() } else { config };
         let client = config.connect().await.unwrap();
         tokio::time::sleep(T).await;
+        assert_eq!((servers.reached(), client.connections_lost()), (vec!["a".to_owned()], 0));
         servers.run(&["m2"]);
         tokio::time::sleep(T).await;
         assert_eq!(client.is_connected(), follows);

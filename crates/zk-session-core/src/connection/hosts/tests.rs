@@ -74,6 +74,25 @@ fn ranked_list_moves_only_clients_of_removed_servers() {
     }
 }
 
+/// The server may have another name in the new list, and the attempt may be at it or behind it.
+#[test]
+fn client_stays_at_its_server_in_a_list_without_it() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut hosts = Hosts::new(list(0..3), &mut rng);
+        if seed % 2 == 1 {
+            let serving = hosts.place();
+            assert!(hosts.update(list(5..6), &mut rng));
+            hosts.leave(serving, now());
+        }
+        let was = hosts.serving().clone();
+        hosts.update_and_stay(list(6..9), &mut rng);
+        assert_eq!((hosts.serving(), hosts.move_due()), (&was, None), "seed {seed}");
+        assert_eq!(hosts.names(), 4);
+        assert!(list(6..9).iter().all(|host| hosts.all().contains(host)));
+    }
+}
+
 /// Returns the load of the servers after 12,000 clients of `before` received `after`, and how
 /// many clients moved.
 fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usize>, usize) {

@@ -143,11 +143,11 @@ impl<C> Config<C> {
     /// the session takes the servers of `/zookeeper/config`, as [`Client::update_servers_from`] does.
     ///
     /// Off by default. The configuration has the addresses by which the ensemble knows its servers, and
-    /// clients behind a proxy, in another network or outside of a cluster may not reach them. If these are
-    /// not the names of the connect string, each session moves once, which costs the connection.
+    /// clients behind a proxy, in another network or outside of a cluster may not reach them. With the first
+    /// configuration that it reads, the session stays at its server and keeps that in the list.
     ///
     /// The servers stay as they are if a member of the configuration has no address for clients of this
-    /// kind, or only that of all interfaces (`0.0.0.0`), or if the configuration is older than the one
+    /// kind, or only that of all interfaces (`0.0.0.0`), or if the configuration is no newer than the one
     /// before. With TLS, only addresses for clients with TLS count: servers before 3.10 have none. The
     /// session stops to follow if the servers do not show the configuration: without the permission to read
     /// it, or before 3.5. All this is reported to `tracing` alone.
