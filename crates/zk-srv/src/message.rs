@@ -113,6 +113,9 @@ pub fn parse(message: &[u8], id: u16, name: &Name) -> Response {
         NO_SUCH_NAME => return Response::NoService("there is no such name"),
         code => return Response::Failed(code),
     }
+    if header.answers > RESOURCES_MAX {
+        return Response::Broken;
+    }
     let resources: Option<Vec<Resource>> = (0..header.answers).map(|_| reader.resource()).collect();
     resources.map_or(Response::Broken, |resources| service(name, resources))
 }
@@ -290,6 +293,8 @@ const NAME_MAX: usize = 253;
 const NAME_TEXT_MAX: usize = 3 * NAME_MAX;
 /// Aliases that are followed.
 const ALIASES_MAX: usize = 8;
+/// Records of all kinds that an answer may have. Each may refer to a name of 253 bytes by two.
+const RESOURCES_MAX: u16 = 256;
 /// Servers that an answer may have: more than any ensemble has.
 const RECORDS_MAX: usize = 64;
 
@@ -390,6 +395,7 @@ mod tests {
             (3, 5, Response::Failed(5)),
             (7, 0, Response::NoService("there is no SRV record")),
             (7, 2, Response::Broken),
+            (6, 2, Response::Broken),
             (40, 10, Response::Broken),
             (40, 8, Response::Broken),
         ] {
