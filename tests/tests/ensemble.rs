@@ -137,7 +137,7 @@ async fn session_follows_members_of_a_reconfigured_ensemble() {
     assert_eq!(members.len(), 3);
     // Behind the change, and so behind the event of the session's watch.
     stays(async || client.sync("/").await).await;
-    tokio::time::sleep(FOLLOWED).await;
+    tokio::time::sleep(FOLLOWED).await; // reason: a session does not show its list of servers
 
     for gone in [0, 1] {
         ensemble.server(gone).kill();

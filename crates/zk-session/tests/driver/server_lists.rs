@@ -123,6 +123,11 @@ async fn until_reached(servers: &Named, count: usize) {
     servers.ensemble.until(|state| state.script.connects.len() >= count).await;
 }
 
+/// Lets virtual time pass.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await; // reason: nothing asks, or moves, before or after its time
+}
+
 #[tokio::test(start_paused = true)]
 async fn connect_uses_servers_of_the_list() {
     let servers = Named::new(&["fallback", "found"]);
@@ -170,7 +175,7 @@ async fn session_moves_to_new_servers_before_it_expires() {
     let list = Listed::servers(&["old-1", "old-2"]);
     let client = servers.config("fallback").discover(list.clone()).connect().await.unwrap();
     let mut events = client.events();
-    tokio::time::sleep(T * 100).await;
+    pass(T * 100).await;
     assert_eq!(list.asked(), 1, "nobody asks while a server serves");
     list.set(named(&["new"]));
     let began = now();
@@ -189,7 +194,7 @@ async fn session_reconnects_while_the_list_hangs() {
     let client = servers.config("a").discover(list.clone()).connect().await.unwrap();
     list.set(Answer::Hangs);
     servers.run(&[]);
-    tokio::time::sleep(T / 2).await;
+    pass(T / 2).await;
     assert_eq!((list.asked(), client.is_connected()), (2, false));
     servers.run(&["a"]);
     until_reached(&servers, 2).await;
@@ -204,11 +209,11 @@ async fn session_reports_why_it_found_no_newer_list() {
     let refused = DisconnectReason::Unreachable(io::ErrorKind::ConnectionRefused);
     list.set(Answer::Fails);
     servers.run(&[]);
-    tokio::time::sleep(T / 2).await;
+    pass(T / 2).await;
     let cause = client.last_disconnect();
     assert!(matches!(cause, Some(DisconnectReason::NoServerList(_))), "{cause:?}");
     list.set(named(&["b"]));
-    tokio::time::sleep(T / 3).await;
+    pass(T / 3).await;
     assert_eq!(client.last_disconnect(), Some(refused), "the list is newer, and no better");
 }
 
@@ -217,7 +222,7 @@ async fn list_is_asked_seldom_in_a_long_outage() {
     let (servers, list) = (Named::new(&[]), Listed::new(Answer::Fails));
     let _client = servers.config("a").discover(list.clone()).open().unwrap();
     let (outage, pause) = (Duration::from_secs(3600), DISCOVERY_PAUSE_MAX);
-    tokio::time::sleep(outage).await;
+    pass(outage).await;
     let least = usize::try_from(outage.as_secs() / pause.as_secs()).unwrap();
     assert!((least..least + 8).contains(&list.asked()), "{} times", list.asked());
 }
@@ -230,12 +235,12 @@ async fn session_stays_with_tls_whatever_the_list_says() {
     let config = servers.config("a").discover(list.clone());
     let client = config.clone().connect().await.unwrap();
     servers.run(&["plain"]);
-    tokio::time::sleep(T * 3).await;
+    pass(T * 3).await;
     assert!(list.asked() > 1 && !client.is_connected());
     let cause = client.last_disconnect().unwrap().to_string();
     assert!(cause.ends_with("the session uses TLS, and tcp://plain:1 does not"), "{cause}");
     config.open().unwrap();
-    tokio::time::sleep(T).await;
+    pass(T).await;
     assert_eq!(servers.reached(), ["a"]);
 }
 
@@ -268,7 +273,7 @@ async fn opened_session_moves_to_servers_of_the_list() {
         } else {
             config.open().unwrap()
         };
-        tokio::time::sleep(T).await;
+        pass(T).await;
         assert!(client.is_connected());
         assert_eq!(servers.reached().last().map(String::as_str), Some("found"));
     }
@@ -284,7 +289,7 @@ async fn list_is_dropped_with_its_session() {
     assert!(Arc::strong_count(&list.asked) > 1);
     client.close().await;
     drop(client);
-    tokio::time::sleep(T).await;
+    pass(T).await;
     assert_eq!(Arc::strong_count(&list.asked), 1);
 }
 
@@ -294,7 +299,7 @@ async fn connect_dropped_while_the_list_hangs_opens_nothing() {
     let config = servers.config("a").discover(Listed::new(Answer::Hangs));
     let connect = pin!(config.connect());
     assert!(tokio::time::timeout(T / 10, connect).await.is_err());
-    tokio::time::sleep(T * 2).await;
+    pass(T * 2).await;
     assert_eq!(servers.reached(), [""; 0]);
 }
 
@@ -310,10 +315,10 @@ async fn session_follows_members_only_if_asked() {
         let config = servers.config("a");
         let config = if follows { config.follow_members() } else { config };
         let client = config.connect().await.unwrap();
-        tokio::time::sleep(T).await;
+        pass(T).await;
         assert_eq!((servers.reached(), client.connections_lost()), (vec!["a".to_owned()], 0));
         servers.run(&["m2"]);
-        tokio::time::sleep(T).await;
+        pass(T).await;
         assert_eq!(client.is_connected(), follows);
         assert_eq!(servers.ensemble.count(OpCode::GetData) > 0, follows);
     }
@@ -336,12 +341,12 @@ async fn session_takes_only_complete_and_newer_members() {
         let servers = Named { uses_tls, ..Named::new(&["m1", "m2"]) };
         servers.set_members(MEMBERS);
         let client = servers.config("m1,m2").follow_members().connect().await.unwrap();
-        tokio::time::sleep(T).await;
+        pass(T).await;
         servers.set_members(&text);
         servers.run(&["m1", "m2"]);
-        tokio::time::sleep(T).await;
+        pass(T).await;
         servers.run(&["m3"]);
-        tokio::time::sleep(T).await;
+        pass(T).await;
         assert_eq!(client.is_connected(), is_taken, "{text} with TLS: {uses_tls}");
     }
 }
@@ -355,6 +360,6 @@ async fn session_stops_to_follow_without_a_configuration() {
         servers.ensemble.cut_and_wait(&client).await;
         assert_eq!(client.connections_lost(), lost);
     }
-    tokio::time::sleep(T).await;
+    pass(T).await;
     assert_eq!(servers.ensemble.count(OpCode::GetData), 1);
 }
