@@ -93,8 +93,8 @@ fn system_name_servers() -> Vec<SocketAddr> {
 fn name_servers_of(text: &str) -> Vec<SocketAddr> {
     let of_line = |line: &str| {
         let mut words = line.split_whitespace();
-        let address: IpAddr =
-            words.next().filter(|word| *word == "nameserver").and(words.next())?.parse().ok()?;
+        let is_one = words.next() == Some("nameserver");
+        let address: IpAddr = words.next().filter(|_| is_one)?.parse().ok()?;
         Some(SocketAddr::new(address, PORT))
     };
     text.lines().filter_map(of_line).take(NAME_SERVERS_MAX).collect()
