@@ -9,7 +9,7 @@ use super::*;
 
 /// What a list answers.
 #[derive(Clone, Debug)]
-enum Answer {
+pub(crate) enum Answer {
     Servers(Vec<Host>),
     Fails,
     Hangs,
@@ -17,17 +17,17 @@ enum Answer {
 
 /// A list that a test controls.
 #[derive(Clone, Debug)]
-struct Listed {
+pub(crate) struct Listed {
     answer: Arc<Mutex<Answer>>,
     asked: Arc<Mutex<usize>>,
 }
 
 impl Listed {
-    fn new(answer: Answer) -> Self {
+    pub(crate) fn new(answer: Answer) -> Self {
         Self { answer: Arc::new(Mutex::new(answer)), asked: Arc::default() }
     }
 
-    fn servers(names: &[&str]) -> Self {
+    pub(crate) fn servers(names: &[&str]) -> Self {
         Self::new(named(names))
     }
 
