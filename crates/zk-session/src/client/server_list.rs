@@ -172,7 +172,9 @@ async fn follow(client: &Client) {
 /// that work.
 fn take_members(client: &Client, config: &EnsembleConfig, is_first: bool) {
     let taken = client.servers_of(config).and_then(|servers| {
-        if servers.hosts().len() < config.members.len() {
+        // Lines that cannot be parsed are no members, and are servers all the same.
+        let is_member = |line: &&str| line.trim_start().starts_with("server.");
+        if servers.hosts().len() < config.text.lines().filter(is_member).count() {
             return Err(invalid("some members have no address for clients".to_owned()));
         }
         client.stay_with_tls(servers.hosts())?;

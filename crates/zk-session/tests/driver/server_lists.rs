@@ -333,6 +333,7 @@ async fn session_takes_only_complete_and_newer_members() {
         (format!("{new}\nversion=100000001"), false, false),
         (format!("{new}\nserver.4=m4:2888:3888\nversion=100000003"), false, false),
         (format!("{new}\nserver.4=0.0.0.0:2888:3888;2181\nversion=100000003"), false, false),
+        (format!("{new}\nserver.x=m4:2888:3888;2181\nversion=100000003"), false, false),
         ("version=100000003".to_owned(), false, false),
         (String::new(), false, false),
         (format!("{new}\nversion=100000003"), true, false),
