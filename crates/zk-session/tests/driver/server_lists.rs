@@ -114,7 +114,10 @@ impl Connector for Named {
     }
 
     fn uses_tls(&self, host: &Host) -> bool {
-        self.uses_tls && host.transport() != Transport::Tcp
+        match host.transport() {
+            Transport::Any => self.uses_tls,
+            transport => transport == Transport::Tls,
+        }
     }
 }
 
@@ -350,6 +353,18 @@ async fn session_takes_only_complete_and_newer_members() {
         pass(T).await;
         assert_eq!(client.is_connected(), is_taken, "{text} with TLS: {uses_tls}");
     }
+}
+
+/// The addresses of the members have no scheme, which means plaintext to this connector.
+#[tokio::test(start_paused = true)]
+async fn followed_members_do_not_end_tls() {
+    let servers = Named::new(&["a", "m1", "m2"]);
+    servers.set_members(MEMBERS);
+    let client = servers.config("tls://a").follow_members().connect().await.unwrap();
+    pass(T).await;
+    servers.run(&["m1", "m2"]);
+    pass(T / 2).await;
+    assert!(!client.is_connected());
 }
 
 #[tokio::test(start_paused = true)]

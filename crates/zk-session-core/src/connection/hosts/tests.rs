@@ -57,6 +57,20 @@ fn servers_of_lower_rank_are_tried_first() {
     assert_eq!(Vec::from_iter(firsts), [2, 4], "those of one rank in a random order");
 }
 
+/// Without ranks, the next server of the lap would come first.
+#[test]
+fn lost_server_of_the_lowest_rank_is_tried_again_first() {
+    let mut rng = Rng::new(1);
+    let mut hosts = Hosts::new(ranked(&[0, 1, 2]), &mut rng);
+    hosts.lost(now(), Reached::NoServer, &DisconnectReason::IdleTimeout);
+    for (expected, reached) in [(1, Reached::Served), (1, Reached::NoServer), (2, Reached::Served)]
+    {
+        hosts.failed(reached, BACKOFF_MAX, &mut rng);
+        assert_eq!(hosts.current().rank(), expected);
+        hosts.lost(now(), reached, &DisconnectReason::ClosedByServer);
+    }
+}
+
 /// A server in reserve must not get a share of the load, and new ranks are none of new servers.
 #[test]
 fn ranked_list_moves_only_clients_of_removed_servers() {
