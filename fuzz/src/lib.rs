@@ -20,6 +20,7 @@ pub mod replies;
 pub mod requests;
 pub mod round_trip;
 pub mod session;
+pub mod srv;
 
 mod build;
 mod input;
@@ -49,7 +50,7 @@ macro_rules! targets {
 
 targets! {
     frames replies requests notification connect multi children round_trip paths acl_ids
-    digest_md5 connect_string session
+    digest_md5 connect_string session srv
 }
 
 /// Defines the `main` of a target: libFuzzer's if cargo-fuzz builds it, else a replayer. The replayer runs

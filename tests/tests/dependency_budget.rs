@@ -28,6 +28,7 @@ fn optional_parts_add_few_packages() {
         ("zk-recipes", "zk-tls", &[][..], "rustls", TLS_PACKAGES_MAX),
         ("zk-recipes", "zk-recipes", &["--features", "zk-recipes/tracing"], "tracing-core", 3),
         ("zk-coordination", "zk-discovery", &[], "serde_json", DISCOVERY_PACKAGES_MAX),
+        ("zk-recipes", "zk-srv", &[], "zk-srv", 1),
     ] {
         let without = packages(&[base]);
         let mut added = packages_with(&[base, with], options);
@@ -40,7 +41,7 @@ fn optional_parts_add_few_packages() {
 
 #[test]
 fn dependencies_contain_no_procedural_macro() {
-    for (name, line) in packages(&["zk-recipes", "zk-tls", "zk-discovery"]) {
+    for (name, line) in packages(&["zk-recipes", "zk-tls", "zk-srv", "zk-discovery"]) {
         let looks_like_one = name.ends_with("-macros")
             || name.ends_with("-macro")
             || name.ends_with("-derive")
@@ -66,6 +67,7 @@ fn libraries_forbid_unsafe_code() {
         "zk-session-core",
         "zk-session",
         "zk-tls",
+        "zk-srv",
         "zk-recipes",
         "zk-coordination",
         "zk-discovery",

@@ -9,8 +9,10 @@
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use zk_recipes::session::{Client, CreateMode, Error, EventType, Outcome, RetryOn, SessionEvent};
-use zk_tests::{Ensemble, connect, ensemble};
+use zk_recipes::session::{
+    Client, Config, CreateMode, Error, EventType, Outcome, RetryOn, SessionEvent,
+};
+use zk_tests::{Ensemble, Settings, connect, ensemble, or_skip};
 
 /// The session's connection breaks with the old leader, and the ensemble holds an election.
 #[tokio::test(flavor = "multi_thread")]
@@ -113,6 +115,37 @@ async fn session_survives_loss_of_majority() {
     assert_eq!((stat.ephemeral_owner, client.session_id()), (session_id, session_id));
 }
 
+/// In the end, neither the server of the connect string nor the members at the time of the connect run.
+#[tokio::test(flavor = "multi_thread")]
+async fn session_follows_members_of_a_reconfigured_ensemble() {
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let settings = Settings::default()
+        .tick_ms(TICK_MS)
+        .config("reconfigEnabled", "true")
+        .jvm_flag("-Dzookeeper.skipACL=yes");
+    let Some(ensemble) = or_skip(settings.start_ensemble(4)) else { return };
+    let id = |index| ensemble.id(index);
+    let admin = connect(&ensemble.connect_string(), PATIENT).await;
+    stays(async || admin.reconfig(&[], &[id(2), id(3)], None).await).await;
+
+    let config = Config::new(&ensemble.server(0).connect_string()).unwrap();
+    let client = config.session_timeout(PATIENT).follow_members().connect().await.unwrap();
+    client.create("/e", b"", CreateMode::Ephemeral).await.unwrap();
+    let lines = [ensemble.line(2), ensemble.line(3)];
+    let joining: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let members = stays(async || admin.reconfig(&joining, &[id(1)], None).await).await.members;
+    assert_eq!(members.len(), 3);
+    // Behind the change, and so behind the event of the session's watch.
+    stays(async || client.sync("/").await).await;
+    tokio::time::sleep(FOLLOWED).await; // reason: a session does not show its list of servers
+
+    for gone in [0, 1] {
+        ensemble.server(gone).kill();
+    }
+    back(&client).await;
+    assert!(stays(async || client.exists("/e").await).await.is_some());
+}
+
 /// Repeats a request as long as only the connection fails.
 async fn stays<T>(ask: impl AsyncFn() -> Result<T, Error>) -> T {
     loop {
@@ -172,6 +205,8 @@ const TICK_MS: u32 = 2000;
 const TIMEOUT: Duration = Duration::from_secs(12);
 /// Outlasts an election on a busy machine. With a shorter timeout the session would expire locally.
 const PATIENT: Duration = Duration::from_secs(40);
+/// Far longer than a request for the configuration takes, after the event.
+const FOLLOWED: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(120);
 const DRAWS: usize = 60;
 const WRITES: usize = 2_000;

@@ -185,11 +185,12 @@ fn display(command: &Command) -> String {
 }
 
 /// The crates that other projects use.
-const LIBRARIES: [&str; 8] = [
+const LIBRARIES: [&str; 9] = [
     "zk-proto",
     "zk-session-core",
     "zk-session",
     "zk-tls",
+    "zk-srv",
     "zk-recipes",
     "zk-testing",
     "zk-coordination",

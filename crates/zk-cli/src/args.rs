@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
+use zk_srv::Srv;
 
 use crate::bench::BenchArgs;
 use crate::digest::Digest;
@@ -69,7 +70,8 @@ pub(crate) struct Args {
     /// The servers of the ensemble, and the path under which all paths lie.
     ///
     /// The default port is 2181. IPv6 addresses go in brackets. Hosts with TLS may have
-    /// tls:// before them, and those without tcp://.
+    /// tls:// before them, and those without tcp://. srv://NAME[/chroot] stands for the servers of
+    /// the DNS SRV records of NAME, for example srv://_zookeeper._tcp.example.com.
     #[arg(
         long,
         global = true,
@@ -137,6 +139,10 @@ pub(crate) struct Args {
     /// `node`. They are checked before any request is sent.
     #[arg(skip)]
     pub(crate) paths: Vec<String>,
+
+    /// The list of servers, if `connect` had srv:// before the name of its records.
+    #[arg(skip)]
+    pub(crate) srv: Option<Srv>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -256,6 +262,14 @@ impl Args {
         let matches = Self::command().try_get_matches()?;
         let paths = matches.subcommand().map(|(_, command)| paths(command));
         Ok(Self { paths: paths.unwrap_or_default(), ..Self::from_arg_matches(&matches)? })
+    }
+
+    /// Replaces srv:// in `connect` by a list of servers.
+    pub(crate) fn take_srv(&mut self) -> Result<(), Failure> {
+        if let Some((srv, connect)) = Srv::of(&self.connect)? {
+            (self.srv, self.connect) = (Some(srv), connect);
+        }
+        Ok(())
     }
 }
 

@@ -67,7 +67,7 @@ use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
     end_on_panic();
-    let args = match Args::of_command_line() {
+    let mut args = match Args::of_command_line() {
         Ok(args) => args,
         Err(error) => {
             return match error.kind() {
@@ -98,6 +98,9 @@ fn main() -> ExitCode {
         }
     };
     let output = Output::new(args.json);
+    if let Err(failure) = args.take_srv() {
+        return ExitCode::from(output.report(&failure));
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -144,9 +147,9 @@ async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Res
     subtree::limit_trees(args.limits.tree_limit);
     let reach = Reach::of(args)?;
     let config = match command.client_name() {
-        Some(name) => reach.config(&args.connect)?.name(name),
+        Some(name) => reach.config()?.name(name),
         // A full pipe blocks this thread, and must not end the session.
-        None => reach.config(&args.connect)?.dedicated_thread(),
+        None => reach.config()?.dedicated_thread(),
     };
     args.paths.iter().try_for_each(|path| validate_path(path))?;
     command.prepare()?;

@@ -26,8 +26,17 @@ impl<'a> Reach<'a> {
         Ok(Self { args, tls, credentials, identity })
     }
 
+    /// Returns the settings of a session with the servers of the command line.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let config = self.config_of(&self.args.connect)?;
+        Ok(match &self.args.srv {
+            Some(srv) => config.discover(srv.clone()),
+            None => config,
+        })
+    }
+
     /// Returns the settings of a session with these servers.
-    pub(crate) fn config(&self, connect: &str) -> Result<Config, Failure> {
+    pub(crate) fn config_of(&self, connect: &str) -> Result<Config, Failure> {
         let args = self.args;
         let len = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut config = Config::new(connect)?

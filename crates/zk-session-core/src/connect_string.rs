@@ -11,6 +11,7 @@
 //! ```
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -44,19 +45,22 @@ impl Transport {
 }
 
 /// Host name or address of a server, its client port, and the transport.
-#[derive(Clone, PartialEq, Eq, Hash)]
+///
+/// Equality leaves out the [rank](Self::rank), which does not tell servers apart.
+#[derive(Clone)]
 pub struct Host {
     name: String,
     port: u16,
     transport: Transport,
     addresses: Vec<SocketAddr>,
+    rank: u16,
 }
 
 impl Host {
     /// Creates a host from a name or address (an IPv6 address without brackets) and a port.
     #[must_use]
     pub fn new(name: impl Into<String>, port: u16) -> Self {
-        Self { name: name.into(), port, transport: Transport::Any, addresses: Vec::new() }
+        Self { name: name.into(), port, transport: Transport::Any, addresses: Vec::new(), rank: 0 }
     }
 
     /// Demands a transport.
@@ -71,6 +75,23 @@ impl Host {
     pub fn with_addresses(mut self, addresses: Vec<SocketAddr>) -> Self {
         self.addresses = addresses;
         self
+    }
+
+    /// Sets the rank, 0 by default. The session tries servers of a lower rank first, and those of one rank
+    /// in a random order. It stays at a server that works, whatever its rank.
+    ///
+    /// The trait `ServerList` of the crate `zk-session` may rank its
+    /// servers to prefer some of them, for example those in the client's own availability zone.
+    #[must_use]
+    pub fn with_rank(mut self, rank: u16) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// Returns the rank.
+    #[must_use]
+    pub fn rank(&self) -> u16 {
+        self.rank
     }
 
     /// Returns the addresses to connect to, in the order in which they are tried. A host of a connect
@@ -96,6 +117,21 @@ impl Host {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+}
+
+impl PartialEq for Host {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.port, self.transport, &self.addresses)
+            == (&other.name, other.port, other.transport, &other.addresses)
+    }
+}
+
+impl Eq for Host {}
+
+impl Hash for Host {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.name, self.port, self.transport, &self.addresses).hash(state);
     }
 }
 

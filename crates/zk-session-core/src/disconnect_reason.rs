@@ -6,7 +6,7 @@ use std::{fmt, io};
 use proto::{DecodeError, ErrorCode};
 
 use crate::pauses::NotRunning;
-use crate::{SaslFailure, TlsFailure};
+use crate::{IoFailure, SaslFailure, TlsFailure};
 
 /// Reason why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,9 @@ pub enum DisconnectReason {
     /// The server answered this request and skipped an earlier one. The skipped reply can no longer
     /// arrive.
     OutOfOrder(i32),
+    /// No server could be reached, and a newer list of servers could not be had, for this reason. See
+    /// `Config::discover` of the crate `zk-session`.
+    NoServerList(IoFailure),
     /// The server accepted the handshake and gave no session.
     NoSessionId,
     /// The server has no leader and serves nobody, as a Keeper tells in the handshake. ZooKeeper closes the
@@ -109,6 +112,12 @@ impl fmt::Display for DisconnectReason {
             }
             Self::OutOfOrder(xid) => {
                 write!(f, "the server answered request {xid} and left out an earlier one")
+            }
+            Self::NoServerList(failure) => {
+                write!(
+                    f,
+                    "no server could be reached, and no newer list of servers was found: {failure}"
+                )
             }
             Self::NoSessionId => {
                 f.write_str("the server accepted the handshake and gave no session")

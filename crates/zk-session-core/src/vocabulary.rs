@@ -11,8 +11,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use proto::{
-    ConnectResponse, Create, Create2, CreateMode, Decode, DecodeError, Delete, ErrorCode, Multi,
-    MultiOp, OpCode, RequestHeader, SessionId, Stat, Zxid,
+    AddWatch, AddWatchMode, ConnectResponse, Create, Create2, CreateMode, Decode, DecodeError,
+    Delete, ErrorCode, Multi, MultiOp, OpCode, RequestHeader, SessionId, Stat, Zxid,
 };
 
 use crate::requests::{Queued, StandIn};
@@ -117,6 +117,7 @@ impl Vocabulary {
         match op {
             OpCode::CreateContainer if self.kind == ServerKind::Keeper => !self.lacks(op),
             OpCode::Create2 | OpCode::CreateContainer => self.has_create2,
+            OpCode::AddWatch => self.kind == ServerKind::ZooKeeper && !self.lacks(op),
             OpCode::Multi => self.has_create2 && self.kind == ServerKind::ZooKeeper,
             _ => !self.lacks(op),
         }
@@ -141,6 +142,10 @@ impl Vocabulary {
                 Ok(if self.lacks(op) { replace_by_create(request) } else { self.unproven(request) })
             }
             OpCode::Multi => self.adapt_multi(request),
+            // The events of a Keeper have the path of the watch, not that of the node (ClickHouse #115475).
+            OpCode::AddWatch if self.kind == ServerKind::Keeper && is_recursive(request) => {
+                Err(ErrorKind::Unsupported(OpCode::AddWatch))
+            }
             op if self.lacks(op) => Err(ErrorKind::Unsupported(op)),
             _ => Ok(None),
         }
@@ -239,6 +244,11 @@ fn replace_by_create<H: Handles>(request: &mut Queued<H>) -> Option<StandIn> {
     let mode = if mode == CreateMode::Container { CreateMode::Persistent } else { mode };
     request.replace(&Create { path, data, acl, mode });
     Some(StandIn::Create { is_ephemeral: mode.is_ephemeral() })
+}
+
+fn is_recursive<H: Handles>(request: &Queued<H>) -> bool {
+    let body = body(request);
+    AddWatch::from_frame(&body).is_ok_and(|asked| asked.mode == AddWatchMode::PersistentRecursive)
 }
 
 fn body<H: Handles>(request: &Queued<H>) -> Bytes {

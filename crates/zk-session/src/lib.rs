@@ -49,8 +49,8 @@ pub use client::{
     Attempts, Batch, Children, Client, Config, CreateBuilder, Created, EnsembleConfig,
     EnsembleMember, LeaseLoss, LeaseTerm, Multi, MultiOutcome, MultiRead, NodeAcl, NodeData,
     ParentMode, Pending, PendingStream, PendingWatch, ReadOutcome, Repeat, Reservation, Retry,
-    RetryPolicy, SessionChange, SessionChanges, SessionEvents, SessionLease, SessionManager,
-    SessionTotals, Watch, WatchStream, validate_ttl,
+    RetryPolicy, ServerList, ServerListing, SessionChange, SessionChanges, SessionEvents,
+    SessionLease, SessionManager, SessionTotals, Watch, WatchStream, validate_ttl,
 };
 pub use driver::{
     Connector, DedicatedThread, DelayedStart, DigestMd5, Runtime, Sasl, SaslPreparation, Tcp,

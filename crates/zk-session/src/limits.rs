@@ -82,6 +82,26 @@ pub const NEXT_SESSION_PAUSE: Duration = Duration::from_millis(100);
 /// [`Config::connect_timeout`](crate::Config::connect_timeout).
 pub const NEXT_SESSION_PAUSE_MAX: Duration = Duration::from_secs(10);
 
+/// Time limit of one question to a [`ServerList`](crate::ServerList). It is enough for a resolver that tries
+/// each of three silent name servers once. [`Config::connect`](crate::Config::connect) waits for the answer
+/// for at most half of its own time limit, so that the servers of the connect string get a turn.
+pub const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time without a server after which a [`ServerList`](crate::ServerList) is asked again, as a part of the
+/// session timeout. The known servers come first, and a new one must be found before the session expires.
+pub const DISCOVERY_AFTER_PART: Fraction = Fraction::new(1, 4);
+
+/// Shortest such time.
+pub const DISCOVERY_PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// Longest pause between two questions to a list, which doubles while no server is found. An outage of an
+/// ensemble must not become one of the name servers.
+pub const DISCOVERY_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Pause before the ensemble's configuration is read again after a passing failure, with
+/// [`Config::follow_members`](crate::Config::follow_members).
+pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+
 /// Reads of the password that may be under way at once for one
 /// [`DigestMd5::reading`](crate::DigestMd5::reading). A read that hangs, as on a network drive,
 /// outlives its attempt to connect. Without a limit, each attempt would leave a thread behind.

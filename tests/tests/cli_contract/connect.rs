@@ -64,3 +64,13 @@ fn connect_succeeds_with_one_reachable_server_of_list() {
     let list = format!("{nobody},{},{nobody}", server.connect_string());
     assert!(Zk::new(list).ok("ls /").contains("zookeeper"));
 }
+
+/// No name ends in `invalid` (RFC 2606). Without a name server, the error is another one.
+#[test]
+fn name_of_srv_records_is_in_errors() {
+    let srv = |name: &str| Zk::new(format!("srv://{name}/app"));
+    for line in ["ls /", "doctor"] {
+        srv("_zookeeper._tcp.zk.invalid").fails(line, 69, "_zookeeper._tcp.zk.invalid: ");
+    }
+    srv("zk1:2181").fails("ls /", 64, "\"zk1:2181\" is not a name of DNS records");
+}

@@ -24,7 +24,7 @@ pub(crate) struct Feature {
 }
 
 /// The features, in the order of the table.
-pub(crate) const FEATURES: [Feature; 17] = [
+pub(crate) const FEATURES: [Feature; 18] = [
     of("mutex", LOCK, |sessions, path| Box::pin(mutex(sessions, path))),
     of("read-write lock", LOCK, |sessions, path| Box::pin(rw_lock(sessions, path))),
     of("semaphore", LOCK, |sessions, path| Box::pin(semaphore(sessions, path))),
@@ -50,6 +50,9 @@ pub(crate) const FEATURES: [Feature; 17] = [
     }),
     of("nodes with a time to live", &[], |sessions, path| Box::pin(time_to_live(sessions, path))),
     of("persistent watches", &[], |sessions, _| {
+        Box::pin(async move { is_known(sessions.client().watch("/").await) })
+    }),
+    of("recursive watches", &[], |sessions, _| {
         Box::pin(async move { is_known(sessions.client().watch_recursive("/").await) })
     }),
     of("several reads in one request", &[], |sessions, _| {

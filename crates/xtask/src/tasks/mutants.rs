@@ -35,11 +35,12 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Crates to mutate, each with the packages whose tests run.
-const CRATES: [(&str, &str); 6] = [
+const CRATES: [(&str, &str); 7] = [
     ("zk-proto", "zk-proto"),
     ("zk-session-core", "zk-session-core,zk-testing"),
     ("zk-session", "zk-session,zk-testing"),
     ("zk-recipes", "zk-recipes,zk-testing"),
     ("zk-coordination", "zk-coordination"),
     ("zk-discovery", "zk-discovery"),
+    ("zk-srv", "zk-srv"),
 ];

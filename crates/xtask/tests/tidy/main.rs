@@ -320,11 +320,12 @@ fn word_starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
 }
 
 /// Allowed dependencies of the product's crates on crates of the workspace. Other crates are unrestricted.
-const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 9] = [
     ("zk-proto", &[]),
     ("zk-session-core", &["zk-proto"]),
     ("zk-session", &["zk-proto", "zk-session-core"]),
     ("zk-tls", &["zk-session"]),
+    ("zk-srv", &["zk-session"]),
     ("zk-recipes", &["zk-session"]),
     ("zk-coordination", &["zk-recipes"]),
     ("zk-discovery", &["zk-coordination"]),
@@ -333,8 +334,9 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 8] = [
 
 /// Crates with an additional development dependency. The tests of the recipes use the in-memory server in
 /// place of a real one.
-const DEV_ONLY: [(&str, &str); 4] = [
+const DEV_ONLY: [(&str, &str); 5] = [
     ("zk-tls", "zk-testing"),
+    ("zk-srv", "zk-testing"),
     ("zk-recipes", "zk-testing"),
     ("zk-coordination", "zk-testing"),
     ("zk-discovery", "zk-testing"),

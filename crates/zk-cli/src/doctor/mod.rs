@@ -39,8 +39,15 @@ pub(crate) async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
     let servers: ConnectString = args.connect.parse()?;
     let mut report = Report::new(output);
     let mut listed: Vec<Listed> = Vec::new();
-    for host in servers.hosts() {
-        for server in Listed::all(host, reach.tls.is_some()).await {
+    let hosts = match &args.srv {
+        Some(srv) => srv.lookup().await.map_err(|error| {
+            let cause = DisconnectReason::NoServerList(error.into());
+            Error::not_applied(ErrorKind::NoSession(cause))
+        })?,
+        None => servers.hosts().to_vec(),
+    };
+    for host in hosts {
+        for server in Listed::all(&host, reach.tls.is_some()).await {
             match members::repetition(&listed, &server) {
                 Some(finding) => report.add(finding)?,
                 None => listed.push(server),
@@ -102,7 +109,7 @@ impl Examination<'_> {
         }
         let begun = clock();
         let config = reach
-            .config(&format!("{host}{chroot}"))?
+            .config_of(&format!("{host}{chroot}"))?
             .connect_timeout(reach.args.retry.unwrap_or(CONNECT_LIMIT))
             .refused_timeout(reach.args.retry.unwrap_or_default());
         let connector = match ServerConnector::new(reach.tls.clone()) {

@@ -95,6 +95,7 @@ impl Hosts {
     pub(super) fn new(hosts: Vec<Host>, rng: &mut Rng) -> Self {
         let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
+        hosts.sort_by_key(Host::rank);
         let servers = hosts.into_iter().map(|host| Server::new(host, None)).collect();
         Self {
             servers,
@@ -317,8 +318,10 @@ impl Hosts {
         rng: &mut Rng,
     ) -> Duration {
         let count = self.servers.len();
-        let mut lap = (1..=count).map(|step| (self.turn + step) % count);
-        let known = lap.find(|at| !self.servers[*at].is_doubtful);
+        let lap = (1..=count).map(|step| (self.turn + step) % count);
+        let hopeful = lap.filter(|at| !self.servers[*at].is_doubtful);
+        // The first of those with the lowest rank.
+        let known = hopeful.min_by_key(|at| self.servers[*at].host.rank());
         self.turn_to(known.unwrap_or((self.turn + 1) % count));
         let earlier = self.failures;
         self.failures = earlier.saturating_add(1);
@@ -345,20 +348,24 @@ impl Hosts {
     /// * The list has not grown. A client on a remaining server stays. A client on a removed server
     ///   moves to an old or a new one, so that each receives its share of the moving clients.
     ///
+    /// With ranks, the load is not meant to be even: only clients on removed servers move, to the servers of
+    /// the lowest rank.
+    ///
     /// Returns true if the client moves.
     pub(super) fn update(&mut self, hosts: Vec<Host>, rng: &mut Rng) -> bool {
         let earlier = self.all();
         let before = earlier.len();
-        let (mine, address) = self.place();
+        let mine = self.place().0;
         let mut hosts = without_repetition(hosts.iter());
         shuffle(&mut hosts, rng);
         let (old, new): (Vec<Host>, Vec<Host>) =
             hosts.into_iter().partition(|host| earlier.contains(host));
         let (n_old, n_all) = (old.len(), old.len() + new.len());
+        let is_ranked = old.iter().chain(&new).any(|host| host.rank() != 0);
         let stays = old.contains(&mine) || new.contains(&mine);
 
         let moves = match (n_all > before, stays) {
-            (true, true) => chance(n_all - before, n_all, rng),
+            (true, true) => !is_ranked && chance(n_all - before, n_all, rng),
             (false, true) => false,
             (_, false) => true,
         };
@@ -380,19 +387,32 @@ impl Hosts {
                 };
                 order.extend(next);
             }
+            order.sort_by_key(Host::rank);
             self.take_order(order);
             self.turn_to(0);
             return true;
         }
-        let mut order: Vec<Host> = old.into_iter().chain(new).collect();
+        self.stay_in(old.into_iter().chain(new).collect(), rng);
+        false
+    }
+
+    /// Replaces the list of servers. The client stays at its server, which is kept in the list.
+    pub(super) fn update_and_stay(&mut self, hosts: Vec<Host>, rng: &mut Rng) {
+        let mine = self.place().0;
+        self.probed = 0;
+        self.stay_in(without_repetition(hosts.iter().chain([&mine])), rng);
+    }
+
+    /// Takes these hosts in a random order. The client stays at its server, which is one of them.
+    fn stay_in(&mut self, mut order: Vec<Host>, rng: &mut Rng) {
+        let (mine, address) = self.place();
         shuffle(&mut order, rng);
         self.take_order(order);
         let at = |is: &dyn Fn(&Server) -> bool| self.servers.iter().position(is);
         let same_place = at(&|server| server.host == mine && server.address == address);
         let index = same_place.or_else(|| at(&|server| server.host == mine)).unwrap_or(0);
         self.turn_to(index);
-        self.left = None;
-        false
+        (self.left, self.moving) = (None, false);
     }
 
     fn turn_to(&mut self, server: usize) {
@@ -405,6 +425,7 @@ impl Hosts {
         for host in order {
             let (mut own, others) = known.into_iter().partition(|server| server.host == host);
             known = others;
+            own.iter_mut().for_each(|server| server.host = host.clone());
             if Vec::is_empty(&own) {
                 own.push(Server::new(host, None));
             }

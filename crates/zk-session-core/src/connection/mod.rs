@@ -21,7 +21,7 @@ use self::hosts::{Hosts, Reached};
 use self::search::Search;
 use crate::limits::BACKOFF_MAX;
 use crate::rng::Rng;
-use crate::{DisconnectReason, Host, PeerProtocol, ProbeAnswer, SessionEnd};
+use crate::{DisconnectReason, Host, IoFailure, PeerProtocol, ProbeAnswer, SessionEnd};
 
 /// Connection to a server, or the attempts at one. See the [module documentation](self).
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     state: State,
     hosts: Hosts,
     last_disconnect: Option<DisconnectReason>,
+    /// Why the list of servers could not be renewed, since it was last set or a server was found.
+    list_failure: Option<IoFailure>,
     /// Set while the connection is to a read-only server.
     search: Option<Search>,
     /// Number of established connections that were lost.
@@ -78,6 +80,7 @@ impl Connection {
             state: State::Waiting { until: now },
             hosts: Hosts::new(hosts, rng),
             last_disconnect: None,
+            list_failure: None,
             search: None,
             lost_count: 0,
         }
@@ -122,7 +125,7 @@ impl Connection {
 
     /// Returns why the last connection or attempt failed; `None` while connected.
     pub(crate) fn last_disconnect(&self) -> Option<DisconnectReason> {
-        self.last_disconnect.clone()
+        self.last_disconnect.clone().map(|cause| self.explained(cause))
     }
 
     /// Returns why no server gave a first session, as far as the attempts tell: the last cause,
@@ -130,7 +133,17 @@ impl Connection {
     pub(crate) fn connect_failure(&self) -> Option<DisconnectReason> {
         let last = self.last_disconnect.as_ref()?;
         let telling = self.hosts.most_telling().filter(|cause| cause.weight() > last.weight());
-        self.hosts.not_serving().or_else(|| Some(telling.unwrap_or(last).clone()))
+        let cause = self.hosts.not_serving().unwrap_or_else(|| telling.unwrap_or(last).clone());
+        Some(self.explained(cause))
+    }
+
+    /// Returns the cause for people: if a server was not reached, and a newer list of servers could not be
+    /// had, the latter tells more.
+    fn explained(&self, cause: DisconnectReason) -> DisconnectReason {
+        match &self.list_failure {
+            Some(failure) if cause.weight() == 0 => DisconnectReason::NoServerList(failure.clone()),
+            _ => cause,
+        }
     }
 
     pub(crate) fn is_sasl_rejected(&self, now: Instant) -> bool {
@@ -229,7 +242,7 @@ impl Connection {
         if matches!(granted, Granted::ReadOnly { .. }) {
             self.search = Some(Search::new(now));
         }
-        self.last_disconnect = None;
+        (self.last_disconnect, self.list_failure) = (None, None);
         let host = self.hosts.current().clone();
         self.hosts.connected(rng);
         self.state = State::Up;
@@ -288,6 +301,7 @@ impl Connection {
     /// Replaces the list of servers. Returns true if the attempt under way is to be dropped for one
     /// at another server.
     pub(crate) fn update_servers(&mut self, now: Instant, hosts: Vec<Host>, rng: &mut Rng) -> bool {
+        self.list_failure = None;
         let serving = self.hosts.place();
         let moves = self.hosts.update(hosts, rng);
         match self.state {
@@ -303,6 +317,18 @@ impl Connection {
             // This server has received no request yet, and its answer is not one of the next
             // server.
             _ => moves,
+        }
+    }
+
+    /// Replaces the list of servers, and keeps the current one.
+    pub(crate) fn update_servers_and_stay(&mut self, hosts: Vec<Host>, rng: &mut Rng) {
+        self.hosts.update_and_stay(hosts, rng);
+    }
+
+    /// Notes that the list of servers could not be renewed.
+    pub(crate) fn list_failed(&mut self, failure: IoFailure) {
+        if !self.is_up() {
+            self.list_failure = Some(failure);
         }
     }
 

@@ -12,8 +12,8 @@ use crate::connection::{Granted, Pace};
 use crate::requests::Recipient;
 use crate::vocabulary::is_keeper;
 use crate::{
-    DisconnectReason, ErrorKind, Handles, Host, Output, ProbeAnswer, SaslMechanism, ServerKind,
-    SessionEnd, SessionEvent, TlsProbeAnswer,
+    DisconnectReason, ErrorKind, Handles, Host, IoFailure, Output, ProbeAnswer, SaslMechanism,
+    ServerKind, SessionEnd, SessionEvent, TlsProbeAnswer,
 };
 
 impl<H: Handles> Session<H> {
@@ -285,6 +285,20 @@ impl<H: Handles> Session<H> {
         if self.connection.update_servers(now, hosts, &mut self.rng) {
             self.disconnect(now, DisconnectReason::Rebalanced);
         }
+    }
+
+    /// Replaces the list of servers, and adds the current one: the session stays there until it loses the
+    /// connection.
+    pub fn update_servers_and_stay(&mut self, hosts: Vec<Host>) {
+        if self.end_reason().is_none() {
+            self.connection.update_servers_and_stay(hosts, &mut self.rng);
+        }
+    }
+
+    /// Reports that a newer list of servers could not be had. The list stays as it is. Until the session
+    /// is connected or has a new list, this failure is the cause in place of servers that cannot be reached.
+    pub fn handle_server_list_failed(&mut self, failure: IoFailure) {
+        self.connection.list_failed(failure);
     }
 
     /// Reports the answer of the server that [`Output::Probe`] named.

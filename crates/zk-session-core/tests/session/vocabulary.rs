@@ -71,6 +71,8 @@ fn create2_is_sent_to_servers_that_have_it() {
     let mut world = keeper(Some(NEW));
     world.create("/a");
     world.stream(AddWatchMode::Persistent, "/a");
+    let refused = world.stream(AddWatchMode::PersistentRecursive, "/a");
+    assert_eq!(world.failure(refused).0, ErrorKind::Unsupported(OpCode::AddWatch));
     assert_eq!(world.ops(), [OpCode::Create2, OpCode::AddWatch]);
 }
 

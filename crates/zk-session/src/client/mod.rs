@@ -33,6 +33,7 @@ mod pending;
 mod repeat;
 mod reservation;
 mod retry_policy;
+mod server_list;
 mod session_changes;
 mod session_manager;
 mod session_opener;
@@ -58,6 +59,7 @@ pub use self::repeat::Repeat;
 pub use self::reservation::Reservation;
 pub use self::retry::Retry;
 pub use self::retry_policy::{Attempts, RetryPolicy};
+pub use self::server_list::{ServerList, ServerListing};
 pub use self::session::Batch;
 pub use self::session_changes::{SessionChange, SessionChanges};
 pub use self::session_manager::SessionManager;
@@ -164,6 +166,12 @@ impl Client {
         let chroot = shared.chroot.clone();
         let open = Arc::new(OpenSession { shared: shared.clone(), thread });
         Self { shared, open: Some(open), timeout: None, chroot }
+    }
+
+    /// Returns a [weak](Self::weak) handle.
+    pub(super) fn new_weak(shared: Arc<Shared>) -> Self {
+        let chroot = shared.chroot.clone();
+        Self { shared, open: None, timeout: None, chroot }
     }
 }
 

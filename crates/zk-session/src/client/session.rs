@@ -289,12 +289,7 @@ impl Client {
     /// chroot is accepted.
     pub fn update_servers(&self, connect_string: &str) -> Result<(), Error> {
         let parsed: ConnectString = connect_string.parse()?;
-        let is_plain = |host: &&Host| self.shared.tls.ends_at(host);
-        if let Some(host) = parsed.hosts().iter().find(is_plain) {
-            return Err(invalid(format!(
-                "the session uses TLS, and {host} does not; update_servers_allowing_plaintext accepts that"
-            )));
-        }
+        self.stay_with_tls(parsed.hosts())?;
         self.replace_servers(&parsed)
     }
 
@@ -320,6 +315,13 @@ impl Client {
     /// No server of the configuration has an address for such a client, or the session was opened with
     /// some servers over TLS and others not. The list of servers is unchanged then.
     pub fn update_servers_from(&self, config: &EnsembleConfig) -> Result<(), Error> {
+        let servers = self.servers_of(config)?;
+        self.stay_with_tls(servers.hosts())?;
+        self.replace_servers(&servers)
+    }
+
+    /// Returns the servers of a configuration for clients of the session's kind.
+    pub(super) fn servers_of(&self, config: &EnsembleConfig) -> Result<ConnectString, Error> {
         let tls = self.shared.tls;
         let (servers, kind) = match (tls.is_opened_with(), tls.is_default()) {
             (true, _) => (config.secure_connect_string(), "with"),
@@ -332,19 +334,30 @@ impl Client {
         let none = || {
             invalid(format!("the ensemble's configuration has no address for clients {kind} TLS"))
         };
-        self.update_servers(&servers.ok_or_else(none)?)
+        servers.ok_or_else(none)?.parse()
+    }
+
+    /// Fails if the session would leave TLS at one of the servers.
+    pub(super) fn stay_with_tls(&self, servers: &[Host]) -> Result<(), Error> {
+        self.shared.tls.check(servers).map_err(|why| {
+            invalid(format!("{why}; update_servers_allowing_plaintext accepts that"))
+        })
     }
 
     fn replace_servers(&self, servers: &ConnectString) -> Result<(), Error> {
         if !servers.chroot().is_empty() && servers.chroot() != &*self.shared.chroot {
             return Err(invalid(format!("the chroot cannot be changed to {}", servers.chroot())));
         }
-        self.shared.lock().update_servers(now(), servers.hosts().to_vec());
-        self.shared.wake();
+        self.replace_hosts(servers.hosts().to_vec());
         Ok(())
+    }
+
+    pub(super) fn replace_hosts(&self, hosts: Vec<Host>) {
+        self.shared.lock().update_servers(now(), hosts);
+        self.shared.wake();
     }
 }
 
-fn invalid(why: String) -> Error {
+pub(super) fn invalid(why: String) -> Error {
     Error::not_applied(ErrorKind::InvalidConnectString(why))
 }

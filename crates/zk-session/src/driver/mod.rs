@@ -50,6 +50,8 @@ pub(crate) struct Driver<C: Connector> {
     /// How long the machine had been suspended when the timer was armed.
     slept_nanos: u64,
     probe: Option<Probe>,
+    /// A task beside the session, until it is spawned.
+    beside: Option<Beside>,
     closes_on_drop: bool,
     /// Whether [`poll`](Future::poll) runs, or has ended in a panic of user code.
     is_polled: bool,
@@ -57,13 +59,22 @@ pub(crate) struct Driver<C: Connector> {
     tls_probes: FuturesUnordered<TlsProbe>,
 }
 
+/// Work beside a session, which ends with it.
+pub(crate) type Beside = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A probe of whether a server accepts writes.
 type Probe = (Host, Pin<Box<dyn Future<Output = ProbeAnswer> + Send>>);
 
 type TlsProbe = Pin<Box<dyn Future<Output = (Host, TlsProbeAnswer)> + Send>>;
 
 impl<C: Connector> Driver<C> {
-    pub(crate) fn new(shared: Arc<Shared>, connector: C, sasl: Option<Arc<dyn Sasl>>) -> Self {
+    /// Creates the driver. It spawns `beside` on its runtime.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        connector: C,
+        sasl: Option<Arc<dyn Sasl>>,
+        beside: Option<Beside>,
+    ) -> Self {
         Self {
             shared,
             connection: Connection::new(connector, sasl),
@@ -71,6 +82,7 @@ impl<C: Connector> Driver<C> {
             timer: None,
             slept_nanos: slept_nanos(),
             probe: None,
+            beside,
             closes_on_drop: false,
             is_polled: false,
             tls_probes: FuturesUnordered::new(),
@@ -252,6 +264,9 @@ impl<C: Connector> Future for Driver<C> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.shared.register(cx.waker());
         self.shared.runtime.init(Handle::current);
+        if let Some(beside) = self.beside.take() {
+            drop(self.shared.runtime.spawn(beside));
+        }
         self.is_polled = true;
         let polled = self.rounds(cx);
         self.is_polled = false;

@@ -127,13 +127,16 @@ impl TlsUse {
         self.is_default
     }
 
-    /// Returns true if the session would leave TLS at this server.
-    pub(crate) fn ends_at(self, host: &Host) -> bool {
-        let is_encrypted = match host.transport() {
+    /// Fails with a text for people if the session would leave TLS at one of the servers.
+    pub(crate) fn check(self, servers: &[Host]) -> Result<(), String> {
+        let is_encrypted = |host: &Host| match host.transport() {
             Transport::Any => self.is_default,
             transport => transport == Transport::Tls,
         };
-        self.is_opened_with && !is_encrypted
+        match servers.iter().find(|host| self.is_opened_with && !is_encrypted(host)) {
+            Some(host) => Err(format!("the session uses TLS, and {host} does not")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use proto::{Abbreviated, ErrorCode, SessionId};
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, debug, debug_span, error, info, info_span, warn};
-use zk_session_core::{Error, LeaseState, Operation, SessionEvent};
+use zk_session_core::{Error, Host, IoFailure, LeaseState, Operation, SessionEvent};
 
 use crate::clock::now;
 use crate::limits::SLOW_REQUEST;
@@ -59,6 +59,26 @@ pub(crate) fn lease_ended(claimed_by: impl FnOnce() -> Option<SessionId>, state:
     if let Some(session) = claimed_by() {
         warn!(%session, paused_ms, "lease ended: all locks of the session are lost");
     }
+}
+
+/// Reports that a list of servers gave none.
+pub(crate) fn server_list_failed(failure: &IoFailure) {
+    warn!(%failure, "no newer list of servers was found");
+}
+
+/// Reports the servers that a list gave.
+pub(crate) fn servers_replaced(servers: &[Host]) {
+    debug!(?servers, "list of servers discovered");
+}
+
+/// Reports that the session has the servers of the ensemble's configuration.
+pub(crate) fn members_followed(config: &str) {
+    debug!(%config, "list of servers follows the members of the ensemble");
+}
+
+/// Reports why the session does not have the servers of the ensemble's configuration.
+pub(crate) fn members_not_followed(why: &Error) {
+    info!(%why, "list of servers does not follow the members of the ensemble");
 }
 
 /// Puts an attempt to open a session into a span.

@@ -5,6 +5,7 @@
 use zk_session::limits::SLOW_REQUEST;
 
 use super::*;
+use crate::server_lists::{Answer, Listed};
 use crate::tracing_log::Log;
 
 #[tokio::test(start_paused = true)]
@@ -48,4 +49,25 @@ async fn ended_lease_is_logged_unless_the_session_is_closed() {
         let warnings = log.with(&["event WARN", "lease ended", "session=0x100000001"]).len();
         assert_eq!(warnings, usize::from(!closes));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_servers_are_logged() {
+    let (log, _guard) = Log::start();
+    let ensemble = Ensemble::new();
+    ensemble.state().script.missing.insert("/zookeeper/config".to_owned());
+    let list = Listed::new(Answer::Fails);
+    let config = ensemble.config("a").discover(list).follow_members();
+    ensemble.connect_with(config).await.sync("/").await.unwrap();
+    log.assert_one(&["event WARN", "no newer list", "failure=the registry is down"]);
+    log.assert_one(&["event INFO", "does not follow", "why=getData /zookeeper/config: NoNode"]);
+
+    let (log, _guard) = Log::start();
+    ensemble.state().script.missing.clear();
+    ensemble.state().script.data = b"server.1=a:1:2;a:2181"[..].into();
+    let (list, config) = (Listed::servers(&["b"]), ensemble.config("a"));
+    let client = config.discover(list).follow_members().connector(ensemble.clone()).open();
+    client.unwrap().sync("/").await.unwrap();
+    log.assert_one(&["event DEBUG", "discovered", "servers=[b:2181]"]);
+    log.assert_one(&["event DEBUG", "follows the members", "config=server.1=a:1:2;a:2181"]);
 }

@@ -21,6 +21,7 @@ mod logging;
 mod memory;
 mod network;
 mod panics;
+mod server_lists;
 mod sessions;
 #[cfg(feature = "tracing")]
 mod tracing_log;

@@ -34,6 +34,79 @@ fn backoff_grows_to_its_cap_and_resets_after_success() {
     }
 }
 
+fn ranked(ranks: &[u16]) -> Vec<Host> {
+    let hosts = (0..).map(|port| Host::new("h", port));
+    hosts.zip(ranks).map(|(host, rank)| host.with_rank(*rank)).collect()
+}
+
+#[test]
+fn servers_of_lower_rank_are_tried_first() {
+    let mut firsts = std::collections::BTreeSet::new();
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut hosts = Hosts::new(ranked(&[2, 1, 0, 1, 0]), &mut rng);
+        let mut tried = Vec::new();
+        for _ in 0..5 {
+            tried.push(hosts.current().rank());
+            hosts.lost(now(), Reached::NoServer, &DisconnectReason::IdleTimeout);
+            hosts.failed(Reached::NoServer, BACKOFF_MAX, &mut rng);
+        }
+        assert_eq!(tried, [0, 0, 1, 1, 2], "seed {seed}");
+        firsts.insert(Hosts::new(ranked(&[2, 1, 0, 1, 0]), &mut rng).current().port());
+    }
+    assert_eq!(Vec::from_iter(firsts), [2, 4], "those of one rank in a random order");
+}
+
+/// Without ranks, the next server of the lap would come first.
+#[test]
+fn lost_server_of_the_lowest_rank_is_tried_again_first() {
+    let mut rng = Rng::new(1);
+    let mut hosts = Hosts::new(ranked(&[0, 1, 2]), &mut rng);
+    hosts.lost(now(), Reached::NoServer, &DisconnectReason::IdleTimeout);
+    for (expected, reached) in [(1, Reached::Served), (1, Reached::NoServer), (2, Reached::Served)]
+    {
+        hosts.failed(reached, BACKOFF_MAX, &mut rng);
+        assert_eq!(hosts.current().rank(), expected);
+        hosts.lost(now(), reached, &DisconnectReason::ClosedByServer);
+    }
+}
+
+/// A server in reserve must not get a share of the load, and new ranks are none of new servers.
+#[test]
+fn ranked_list_moves_only_clients_of_removed_servers() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut hosts = Hosts::new(ranked(&[0, 0]), &mut rng);
+        let was = hosts.current().clone();
+        assert!(!hosts.update(ranked(&[0, 0, 1, 1]), &mut rng), "seed {seed}");
+        assert!(!hosts.update(ranked(&[1, 1, 0, 0]), &mut rng), "seed {seed}");
+        assert_eq!((hosts.current(), hosts.current().rank()), (&was, 1));
+        let mut others = ranked(&[1, 1, 1, 0]);
+        others.retain(|host| *host != was);
+        assert!(hosts.update(others, &mut rng));
+        assert_eq!(hosts.current().port(), 3);
+    }
+}
+
+/// The server may have another name in the new list, and the attempt may be at it or behind it.
+#[test]
+fn client_stays_at_its_server_in_a_list_without_it() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let mut hosts = Hosts::new(list(0..3), &mut rng);
+        if seed % 2 == 1 {
+            let serving = hosts.place();
+            assert!(hosts.update(list(5..6), &mut rng));
+            hosts.leave(serving, now());
+        }
+        let was = hosts.serving().clone();
+        hosts.update_and_stay(list(6..9), &mut rng);
+        assert_eq!((hosts.serving(), hosts.move_due()), (&was, None), "seed {seed}");
+        assert_eq!(hosts.names(), 4);
+        assert!(list(6..9).iter().all(|host| hosts.all().contains(host)));
+    }
+}
+
 /// Returns the load of the servers after 12,000 clients of `before` received `after`, and how
 /// many clients moved.
 fn spread(before: std::ops::Range<u16>, after: std::ops::Range<u16>) -> (Vec<usize>, usize) {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use futures::future::select;
 use tokio::runtime::Handle;
-use zk_session_core::{DisconnectReason, Error, ErrorKind, LeaseImpossible, Operation};
+use zk_session_core::{DisconnectReason, Error, ErrorKind, IoFailure, LeaseImpossible, Operation};
 
 use super::super::Pending;
+use super::super::server_list::ask;
 use super::{Client, Config, Credential};
+use crate::clock::now;
 use crate::driver::{
     Connector, DedicatedThread, Driver, DriverThread, SessionThread, Shared, TlsUse,
 };
@@ -58,22 +60,46 @@ impl<C: Connector> Config<C> {
     }
 
     pub(crate) async fn connect_on(
-        self,
+        mut self,
         thread: Option<Arc<DriverThread>>,
     ) -> Result<Client, Error> {
+        let list_failure = self.ask_for_servers().await;
         let servers = self.servers();
-        trace::connect(&servers, self.attempt(thread, &servers)).await
+        trace::connect(&servers, self.attempt(thread, &servers, list_failure)).await
+    }
+
+    /// Takes the servers of the list, if there is one. Returns why that failed.
+    async fn ask_for_servers(&mut self) -> Option<IoFailure> {
+        let list = self.upkeep.list.clone()?;
+        let began = now();
+        let asked = ask(&*list, self.tls(), self.connect_timeout / 2).await;
+        self.connect_timeout = self.connect_timeout.saturating_sub(now() - began);
+        match asked {
+            Ok(servers) => {
+                self.settings.hosts = servers;
+                None
+            }
+            Err(failure) => Some(failure),
+        }
+    }
+
+    fn tls(&self) -> TlsUse {
+        TlsUse::of(&self.connector, self.connect_string.hosts())
     }
 
     async fn attempt(
         self,
         thread: Option<Arc<DriverThread>>,
         servers: &str,
+        list_failure: Option<IoFailure>,
     ) -> Result<Client, Error> {
         let (timeout, resumes) = (self.connect_timeout, self.settings.resume.is_some());
         self.check_lease()?;
         let creates_chroot = self.creates_chroot && !self.connect_string.chroot().is_empty();
         let (client, presented) = self.start(thread.as_ref());
+        if let Some(failure) = list_failure {
+            client.shared.lock().handle_server_list_failed(failure);
+        }
         let failed = |kind| Error::not_applied(kind).on(Operation::Connect, servers);
         let attempt = resumes.then(|| TakingOver(&client));
         let mut events = client.events();
@@ -140,8 +166,9 @@ impl<C: Connector> Config<C> {
     ///
     /// # Panics
     /// Outside of a tokio runtime, unless the session has a dedicated thread.
-    pub fn open(self) -> Result<Client, Error> {
+    pub fn open(mut self) -> Result<Client, Error> {
         let thread = self.thread()?;
+        self.upkeep.asks_at_once = true;
         // Rejected credentials end the session. Only `connect` reports credentials that cannot be
         // presented.
         Ok(self.start(thread.as_ref()).0)
@@ -153,7 +180,8 @@ impl<C: Connector> Config<C> {
     /// The driver moves the bytes. The caller can run it on another runtime, at another priority,
     /// or, in a simulation, not at all for a while. It completes when the session has ended.
     /// Dropping it ends the client. It needs tokio's clock.
-    pub fn into_parts(self) -> (Client, impl Future<Output = ()> + Send + 'static) {
+    pub fn into_parts(mut self) -> (Client, impl Future<Output = ()> + Send + 'static) {
+        self.upkeep.asks_at_once = true;
         let (driver, shared, credentials) = self.prepare();
         (client(shared, None, credentials).0, driver)
     }
@@ -187,9 +215,10 @@ impl<C: Connector> Config<C> {
     fn prepare(mut self) -> (Driver<C>, Arc<Shared>, Vec<Credential>) {
         self.settings.seed = self.seed.unwrap_or_else(entropy);
         self.settings.unopened_timeout = Some(self.connect_timeout);
-        let tls = TlsUse::of(&self.connector, self.connect_string.hosts());
+        let tls = self.tls();
         let shared = Shared::new(self.settings, self.connect_string.chroot(), self.name, tls);
-        let driver = Driver::new(shared.clone(), self.connector, self.sasl);
+        let beside = self.upkeep.of(|| Client::new_weak(shared.clone()));
+        let driver = Driver::new(shared.clone(), self.connector, self.sasl, beside);
         (driver, shared, self.credentials)
     }
 }

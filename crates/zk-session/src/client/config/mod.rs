@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zk_session_core::{ConnectString, Error, Host, LeaseAssumptions, SessionCredentials, Settings};
 
-use super::{Client, RetryPolicy};
+use super::server_list::Upkeep;
+use super::{Client, RetryPolicy, ServerList};
 use crate::driver::{Connector, DriverThread, Sasl, Tcp};
 use crate::limits::{NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX, SASL_REJECTION_TIME};
 
@@ -44,6 +45,7 @@ pub struct Config<C = Tcp> {
     next_session: RetryPolicy,
     name: Option<Arc<str>>,
     creates_chroot: bool,
+    upkeep: Upkeep,
     connector: C,
 }
 
@@ -76,6 +78,7 @@ impl Config {
             next_session: RetryPolicy::exponential(NEXT_SESSION_PAUSE, NEXT_SESSION_PAUSE_MAX),
             name: None,
             creates_chroot: false,
+            upkeep: Upkeep::default(),
             connector: Tcp,
         })
     }
@@ -96,6 +99,7 @@ impl<C> Config<C> {
             next_session: self.next_session,
             name: self.name,
             creates_chroot: self.creates_chroot,
+            upkeep: self.upkeep,
             connector,
         }
     }
@@ -110,6 +114,47 @@ impl<C> Config<C> {
     /// after a failure. [`open`](Self::open) and [`into_parts`](Self::into_parts) create nothing.
     pub fn create_chroot(mut self) -> Self {
         self.creates_chroot = true;
+        self
+    }
+
+    /// Asks this list for the servers. Those of the connect string are the fallback: the session uses them
+    /// until the list has named at least one server.
+    ///
+    /// The list is asked when a session opens, and by a [`SessionManager`](crate::SessionManager) for each
+    /// next session. It is asked again when the session has had no server for a [part of its
+    /// timeout](crate::limits::DISCOVERY_AFTER_PART), and then at pauses that double. An answer replaces the
+    /// list of servers like [`Client::update_servers`]; the last one counts.
+    ///
+    /// An answer is not used if it is empty, an error, or later than
+    /// [`DISCOVERY_TIMEOUT`](crate::limits::DISCOVERY_TIMEOUT), and if a session that was opened over TLS
+    /// would leave TLS at one of the servers. It is reported as
+    /// [`DisconnectReason::NoServerList`](crate::DisconnectReason::NoServerList) while no server can be
+    /// reached, and to `tracing`.
+    ///
+    /// [`connect`](Self::connect) waits for the first answer, for half of its time limit at most.
+    /// [`open`](Self::open) and [`into_parts`](Self::into_parts) begin with the servers of the connect
+    /// string, and move if the answer lacks the server.
+    pub fn discover(mut self, list: impl ServerList) -> Self {
+        self.upkeep.list = Some(Arc::new(list));
+        self
+    }
+
+    /// Follows the members of the ensemble: after each connect, and whenever the ensemble is reconfigured,
+    /// the session takes the servers of `/zookeeper/config`, as [`Client::update_servers_from`] does.
+    ///
+    /// Off by default. The configuration has the addresses by which the ensemble knows its servers, and
+    /// clients behind a proxy, in another network or outside of a cluster may not reach them. With the first
+    /// configuration that it reads, the session stays at its server and keeps that in the list.
+    ///
+    /// The servers stay as they are if a member of the configuration has no address for clients of this
+    /// kind, or only that of all interfaces (`0.0.0.0`), or if the configuration is no newer than the one
+    /// before. With TLS, only addresses for clients with TLS count: servers before 3.10 have none. The
+    /// session stops to follow if the servers do not show the configuration: without the permission to read
+    /// it, or before 3.5. All this is reported to `tracing` alone.
+    ///
+    /// It costs a request for each connection, and one of the [watches](Self::max_watches).
+    pub fn follow_members(mut self) -> Self {
+        self.upkeep.follows_members = true;
         self
     }
 

@@ -1,6 +1,7 @@
 //! The servers of the ensemble: reading and changing the configuration.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use proto::{DataReply, ErrorCode, GetData, OpCode, Reconfig, Stat, Zxid};
 use zk_session_core::{ErrorKind, Failure, Host, Outcome, Reply, WatchKind};
@@ -98,18 +99,27 @@ impl EnsembleMember {
 }
 
 /// Returns the address for clients. A server that listens on all interfaces is reachable at the
-/// address for its peers.
+/// address for its peers, unless that stands for all interfaces too.
 ///
 /// Any client with the permission to write the configuration chooses this text. It must not choose the
 /// transport, and so it is the name of a host or nothing.
 fn client_address(client: &str, peer_address: &str) -> Option<String> {
     let (host, port) = client.rsplit_once(':').unwrap_or(("", client));
-    let is_anywhere = ["", "0.0.0.0", "[::]", "[0:0:0:0:0:0:0:0]"].contains(&host);
-    let host =
-        if is_anywhere { peer_address.split('|').next()?.rsplitn(3, ':').nth(2)? } else { host };
     let port: u16 = port.parse().ok()?;
-    let address: Host = format!("{host}:{port}").parse().ok()?;
-    Some(address.to_string())
+    let address = |host: &str| format!("{host}:{port}").parse::<Host>().ok();
+    if !host.is_empty() {
+        let address = address(host)?;
+        if !is_anywhere(&address) {
+            return Some(address.to_string());
+        }
+    }
+    let peer = address(peer_address.split('|').next()?.rsplitn(3, ':').nth(2)?)?;
+    (!is_anywhere(&peer)).then(|| peer.to_string())
+}
+
+/// Returns true for the address of all interfaces, which no client can connect to.
+fn is_anywhere(host: &Host) -> bool {
+    host.name().parse::<IpAddr>().is_ok_and(|address| address.is_unspecified())
 }
 
 /// # The ensemble
@@ -288,6 +298,21 @@ mod tests {
         assert_eq!(config.connect_string().as_deref(), Some("zk1:2181,zk3:2183"));
         let secure = config.secure_connect_string();
         assert_eq!(secure.as_deref(), Some("zk1:2281,zk2:2282,zk3:2283"));
+    }
+
+    /// A server in a container often names itself so, and every client would connect to its own machine.
+    #[test]
+    fn ensemble_config_has_no_address_of_all_interfaces() {
+        for (peer, client, expected) in [
+            ("0.0.0.0:2888:3888", "0.0.0.0:2181", None),
+            ("0.0.0.0:2888:3888", "2181", None),
+            ("[::]:2888:3888", "[::]:2181", None),
+            ("0.0.0.0:2888:3888", "zk1:2181", Some("zk1:2181")),
+            ("zk1:2888:3888", "[::0]:2181", Some("zk1:2181")),
+            ("[::1]:2888:3888", "[0:0:0:0:0:0:0:0]:2181", Some("[::1]:2181")),
+        ] {
+            assert_eq!(client_address(client, peer).as_deref(), expected, "{peer};{client}");
+        }
     }
 
     /// A client that writes the configuration must not choose how other clients connect.
