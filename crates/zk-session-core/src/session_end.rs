@@ -20,8 +20,8 @@ pub enum SessionEnd {
         paused: Option<Duration>,
     },
     /// The connection was lost, and the servers do not resume sessions
-    /// ([`ServerKind::Keeper`](crate::ServerKind::Keeper)); or a server has opened another session in place of
-    /// this one. The servers keep the ephemeral nodes until the session timeout has passed.
+    /// ([`ServerKind::Keeper`](crate::ServerKind::Keeper)); or a server has opened another session in place
+    /// of this one. The servers keep the ephemeral nodes until the session timeout has passed.
     NotResumed,
     /// The server rejected the credentials: those of `Config::auth`, or those of `Config::sasl`. Those
     /// of SASL count as rejected when every server that can be reached has rejected them.
