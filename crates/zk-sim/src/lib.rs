@@ -27,6 +27,7 @@ mod faults;
 mod frames;
 mod history;
 mod holding;
+mod model;
 mod network;
 pub mod oracle;
 mod orphans;
