@@ -39,6 +39,7 @@ mod script;
 mod server_faults;
 mod servers;
 mod small_world;
+mod steps;
 mod strikes;
 mod suite;
 mod sweep;

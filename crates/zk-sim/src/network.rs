@@ -161,6 +161,7 @@ enum Piece {
 impl Wire {
     /// Moves bytes that are due, in both directions.
     fn pump(&mut self, cx: &mut Context<'_>) {
+        self.world.steps.take();
         let now = now();
         let Some(inner) = &mut self.inner else { return };
         while self.outgoing.front().is_some_and(|(due, _)| *due <= now)
@@ -334,6 +335,7 @@ impl AsyncWrite for Wire {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        this.world.steps.take();
         if is_killed(this.process.as_deref()) || this.inner.is_none() {
             return Poll::Ready(Ok(bytes.len()));
         }

@@ -91,7 +91,7 @@ use crate::trace::Trace;
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I25, or `panic`.
+    /// The invariant: I1 to I25, `panic` or `spin`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,

@@ -43,6 +43,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Locks granted, and successful operations of the other recipes.
     pub handoffs: u64,
+    /// Polls of the clients' tasks and connections.
+    pub steps: u64,
     /// Time that passed on the virtual clock.
     pub virtual_time: Duration,
     /// Number of faults of each kind.
@@ -97,6 +99,10 @@ async fn simulate(plan: Plan, script: Option<Script>) -> Outcome {
                 break;
             }
             futures::future::Either::Right(_) if world.oracle().violation.is_some() => break,
+            futures::future::Either::Right(_) if world.steps.are_too_many() => {
+                world.oracle().violated("spin", format!("{} steps", world.steps.taken()));
+                break;
+            }
             futures::future::Either::Right(_) => world.reached_target(),
         }
     }
@@ -113,6 +119,7 @@ async fn simulate(plan: Plan, script: Option<Script>) -> Outcome {
             || !world.plan.coordination.has_twins,
         requests: oracle.asked,
         handoffs: oracle.handoffs,
+        steps: world.steps.taken(),
         virtual_time: now() - start,
         faults: std::mem::take(&mut oracle.faults),
         points: world.script.as_ref().map(Script::take_reached).unwrap_or_default(),

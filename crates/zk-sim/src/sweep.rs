@@ -49,6 +49,8 @@ pub struct Swept {
     pub runs: u64,
     /// Scripts that break an invariant.
     pub findings: Vec<Finding>,
+    /// Steps of the longest run.
+    pub steps_max: u64,
     /// Wall-clock time.
     pub elapsed: Duration,
 }
@@ -109,6 +111,7 @@ impl Sweep {
         let runs = {
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.runs += 1;
+            total.steps_max = total.steps_max.max(outcome.steps);
             total.runs
         };
         let differs = || run_script(self.world, strikes).hash != outcome.hash;
