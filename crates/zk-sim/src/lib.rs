@@ -51,7 +51,7 @@ mod zxids;
 
 pub use campaign::{Campaign, Summary};
 pub use run::{Outcome, run, run_script};
-pub use script::{Fault, Strike};
+pub use script::{Fault, Point, Strike};
 pub use small_world::SmallWorld;
 pub use suite::Suite;
 pub use sweep::{Finding, Sweep, Swept};

@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
-use crate::script::{Fate, Passing};
+use crate::script::{Due, Fate, Fault, Passing};
 use crate::world::World;
 use crate::zxids::{Newest, Replies, Seen};
 
@@ -162,6 +162,7 @@ impl Wire {
     /// Moves bytes that are due, in both directions.
     fn pump(&mut self, cx: &mut Context<'_>) {
         self.world.steps.take();
+        self.wake();
         let now = now();
         let Some(inner) = &mut self.inner else { return };
         while self.outgoing.front().is_some_and(|(due, _)| *due <= now)
@@ -195,6 +196,16 @@ impl Wire {
                 }
                 piece => self.incoming.push_back((due, piece)),
             }
+        }
+    }
+
+    /// Counts the time as a point of the script.
+    fn wake(&self) {
+        let (Some(script), Some(inner)) = (&self.world.script, &self.inner) else { return };
+        if !self.world.is_draining() && self.slot < self.world.slots() {
+            let (slot, server, connection) = (self.slot, self.server, inner.id());
+            let due = Due { fault: Fault::CutAfter, slot, server, connection };
+            script.wake(due, &mut self.world.oracle());
         }
     }
 

@@ -16,7 +16,7 @@ use crate::oracle::Violation;
 use crate::orphans;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
-use crate::script::{Script, Strike};
+use crate::script::{Point, Script, Strike};
 use crate::small_world::SmallWorld;
 use crate::strikes;
 use crate::suite::Suite;
@@ -49,8 +49,8 @@ pub struct Outcome {
     pub virtual_time: Duration,
     /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Whether a client sends the frame of each point, in a run with a script.
-    pub points: Vec<bool>,
+    /// The points of a run with a script. No fault is to strike at `None`.
+    pub points: Vec<Option<Point>>,
 }
 
 /// Runs one seed on a new runtime.
@@ -122,7 +122,7 @@ async fn simulate(plan: Plan, script: Option<Script>) -> Outcome {
         steps: world.steps.taken(),
         virtual_time: now() - start,
         faults: std::mem::take(&mut oracle.faults),
-        points: world.script.as_ref().map(Script::take_reached).unwrap_or_default(),
+        points: world.script.as_ref().map(Script::points).unwrap_or_default(),
     }
 }
 
