@@ -62,14 +62,14 @@ Grant(c) ==
   /\ state' = [state EXCEPT ![c] = "holds"] /\ tokens' = Append(tokens, node[c])
   /\ UNCHANGED <<zxid, queue, events, alive, leased, node, ahead, meddled, wrongMark>>
 
-\* A contender that was first marks its release.
-Release(c) ==
-  /\ state[c] = "holds" /\ c \in alive /\ Delete(node[c], TRUE)
+\* A contender that was first may mark its release, with or without a guard.
+Release(c) == \E isMarked \in BOOLEAN :
+  /\ state[c] \in {"first", "holds", "lost"} /\ c \in alive /\ Delete(node[c], isMarked)
   /\ state' = [state EXCEPT ![c] = "over"]
   /\ UNCHANGED <<alive, leased, node, ahead, tokens, meddled>>
 
 GiveUp(c) ==
-  /\ state[c] \in {"lists", "waits", "first", "lost"} /\ c \in alive
+  /\ state[c] \in {"lists", "waits"} /\ c \in alive
   /\ Delete(node[c], "exits have no mark" \in LeftOut)
   /\ state' = [state EXCEPT ![c] = "over"]
   /\ UNCHANGED <<alive, leased, node, ahead, tokens, meddled>>

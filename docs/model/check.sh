@@ -93,9 +93,9 @@ lease 'no quorum' SessionOutlivesGuard Packets=2 'Kinds={"ping","sync"}' Electio
     'LeftOut={"quorum"}'
 lease 'forgotten connect' SessionOutlivesGuard 'Reconnects=<<3, 2>>' 'LeftOut={"abandoned"}'
 
-lock 'two contenders' 4044 '{1, 2}' 0 '{}'
-lock 'two contenders, operator' 15614 '{1, 2}' 1 '{}'
-lock 'three contenders' 1455482 '{1, 2, 3}' 0 '{}'
+lock 'two contenders' 5232 '{1, 2}' 0 '{}'
+lock 'two contenders, operator' 18238 '{1, 2}' 1 '{}'
+lock 'three contenders' 2188994 '{1, 2, 3}' 0 '{}'
 lock 'no lease' OneGuard '{1, 2}' 0 '{"leases"}'
 lock 'each deletion a release' OneGuard '{1, 2, 3}' 0 '{"marks"}'
 lock 'exits marked' OneGuard '{1, 2, 3}' 0 '{"exits have no mark"}'

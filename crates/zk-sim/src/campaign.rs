@@ -41,6 +41,8 @@ pub struct Summary {
     /// Hand-offs of seeds without the session workload, and the time that those seeds were on a
     /// core.
     pub of_locks_only: (u64, Duration),
+    /// Steps of the longest run.
+    pub steps_max: u64,
     /// Time that passed on the virtual clocks.
     pub virtual_time: Duration,
     /// Time that all threads together were on a core.
@@ -119,6 +121,7 @@ impl Summary {
             requests: all(outcome.requests),
             handoffs: all(outcome.handoffs),
             of_locks_only: locks,
+            steps_max: outcome.steps,
             virtual_time: outcome.virtual_time * times,
             faults: outcome.faults.iter().map(|(kind, count)| (*kind, all(*count))).collect(),
             failure: outcome.violation.is_some().then_some(outcome),
@@ -133,6 +136,7 @@ impl Summary {
         self.handoffs += other.handoffs;
         self.of_locks_only.0 += other.of_locks_only.0;
         self.of_locks_only.1 += other.of_locks_only.1;
+        self.steps_max = self.steps_max.max(other.steps_max);
         self.virtual_time += other.virtual_time;
         self.busy += other.busy;
         for (kind, count) in other.faults {
@@ -163,6 +167,7 @@ impl fmt::Display for Summary {
         writeln!(f, "{requests} requests of sessions, {asked} per core-second")?;
         let virtual_secs = self.virtual_time.as_secs();
         writeln!(f, "{virtual_secs} s simulated, {compression:.0} times as fast as real time")?;
+        writeln!(f, "{} steps in the longest run", self.steps_max)?;
         let all: u64 = self.faults.values().sum();
         write!(f, "{all} faults:")?;
         for (kind, count) in &self.faults {

@@ -37,7 +37,7 @@ pub(crate) async fn run(world: Arc<World>, slot: usize) {
         let takes_read_only = !world.plan.locks && rng.chance(world.plan.session.read_only);
         let config = if takes_read_only { config.allow_read_only() } else { config };
         let (client, driver) = config.connector(network).into_parts();
-        let process = Process::new(rng.fork(), world.plan.jitter);
+        let process = Process::new(rng.fork(), world.plan.jitter, &world.steps);
         world.oracle().reborn(slot);
         let driver = process.spawn(driver);
         let lost_is_watched = Arc::new(AtomicBool::new(false));

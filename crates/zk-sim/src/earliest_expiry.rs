@@ -53,9 +53,9 @@ const SYNC: i32 = 9;
 const CLOSE_SESSION: i32 = -11;
 /// Operations that become transactions, whether or not they succeed.
 const WRITES: [i32; 10] = [1, 2, 5, 7, 14, 15, 16, 19, 21, CLOSE_SESSION];
-const PING_XID: i32 = -2;
-/// The length, the xid and the operation of a request.
-const HEAD_LEN: usize = 12;
+pub(crate) const PING_XID: i32 = -2;
+/// The length, the xid and the operation of a request; and of a connect request, all up to its session.
+const HEAD_LEN: usize = 28;
 
 impl EarliestExpiries {
     /// Checks that a session which ends at the leader has not expired too early. The caller skips
@@ -81,11 +81,19 @@ impl Exchange {
         }
     }
 
-    /// Records bytes that the client sends.
-    pub(crate) fn send(&mut self, now: Instant, mut bytes: &[u8], bounds: &mut EarliestExpiries) {
+    /// Records bytes that the client sends. Returns the session of a connect request.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        mut bytes: &[u8],
+        bounds: &mut EarliestExpiries,
+    ) -> Option<SessionId> {
+        let mut requested = None;
         while let Some(head) = self.sent.next(&mut bytes) {
             if !self.is_open {
                 (self.is_open, self.connected) = (true, now);
+                let id = head.get(20..28).and_then(|id| id.try_into().ok()).map(i64::from_be_bytes);
+                requested = id.map(SessionId);
                 continue;
             }
             let number = |at: usize| head.get(at..at + 4)?.try_into().ok().map(i32::from_be_bytes);
@@ -98,6 +106,12 @@ impl Exchange {
                 bound.is_closing = true;
             }
         }
+        requested
+    }
+
+    /// Returns the session, and when its connect request was sent.
+    pub(crate) fn session(&self) -> Option<(SessionId, Instant)> {
+        Some((self.session?, self.connected))
     }
 
     /// Records that the server has accepted a session. The connect request counts as a touch.
@@ -119,19 +133,18 @@ impl Exchange {
     }
 
     /// Records a reply. An error proves nothing, because the server may not have consulted the
-    /// leader.
+    /// leader. Returns the operation of the request, and when it was sent.
     pub(crate) fn reply(
         &mut self,
         now: Instant,
         (xid, is_ok): (i32, bool),
         bounds: &mut EarliestExpiries,
-    ) {
-        let Some(at) = self.pending.iter().position(|request| request.0 == xid) else { return };
-        let Some((_, op, sent)) = self.pending.remove(at) else { return };
+    ) -> Option<(i32, Instant)> {
+        let at = self.pending.iter().position(|request| request.0 == xid)?;
+        let (_, op, sent) = self.pending.remove(at)?;
         self.answered.push_back((sent, now));
-        let Some(bound) = self.session.and_then(|session| bounds.0.get_mut(&session)) else {
-            return;
-        };
+        let bound = self.session.and_then(|session| bounds.0.get_mut(&session));
+        let Some(bound) = bound else { return Some((op, sent)) };
         let is_write = WRITES.contains(&op) && is_ok;
         if is_ok && xid != PING_XID && (is_write || op == SYNC) {
             let gap = bound.timeout / 3;
@@ -145,6 +158,7 @@ impl Exchange {
         if is_write {
             bound.agreed = bound.agreed.max(sent);
         }
+        Some((op, sent))
     }
 }
 

@@ -242,16 +242,20 @@ impl History {
     /// Returns true if a watch must have fired for a session with this view.
     ///
     /// A node that was created and deleted between two connections fires nothing: the server
-    /// compares the present state with the state on which the watch was set.
-    pub(crate) fn fires(&self, path: &str, seen: Seen, view: Zxid) -> bool {
+    /// compares the present state with the state on which the watch was set. Its state may be any from
+    /// the view to the newest one.
+    pub(crate) fn fires(&self, path: &str, seen: Seen, view: Zxid, has_reconnected: bool) -> bool {
         let Some(life) = self.nodes.get(path) else { return false };
-        let in_view = &life.states[..life.states.partition_point(|state| state.zxid <= view)];
+        let (in_view, later) =
+            life.states.split_at(life.states.partition_point(|state| state.zxid <= view));
         let mut latest = in_view.iter().rev();
         match seen {
             Seen::Node(since) => latest.next().is_some_and(|state| state.zxid > since),
             Seen::Nothing(since) => {
                 let here = latest.take_while(|state| state.number.is_some()).last();
-                here.is_some_and(|created| created.zxid > since)
+                let may_be_gone =
+                    has_reconnected && later.iter().any(|state| state.number.is_none());
+                here.is_some_and(|created| created.zxid > since) && !may_be_gone
             }
             Seen::Children(since) => {
                 let mut new = latest.take_while(|state| state.zxid > since);
@@ -352,11 +356,15 @@ mod tests {
     #[test]
     fn watch_fires_only_for_changes_within_the_view() {
         let history = history();
-        assert!(!history.fires("/s/a", Seen::Node(Zxid(3)), Zxid(4)));
-        assert!(history.fires("/s/a", Seen::Node(Zxid(3)), Zxid(5)));
-        assert!(history.fires("/s/a", Seen::Nothing(Zxid(2)), Zxid(4)));
-        assert!(!history.fires("/s/a", Seen::Nothing(Zxid(2)), Zxid(7)));
-        assert!(history.fires("/s", Seen::Children(Zxid(3)), Zxid(7)));
+        let fires = |path, seen, view| history.fires(path, seen, Zxid(view), false);
+        assert!(!fires("/s/a", Seen::Node(Zxid(3)), 4));
+        assert!(fires("/s/a", Seen::Node(Zxid(3)), 5));
+        assert!(fires("/s/a", Seen::Nothing(Zxid(2)), 4));
+        assert!(!fires("/s/a", Seen::Nothing(Zxid(2)), 7));
+        assert!(fires("/s", Seen::Children(Zxid(3)), 7));
+        // The server of a new connection may be past the deletion.
+        assert!(!history.fires("/s/a", Seen::Nothing(Zxid(2)), Zxid(4), true));
+        assert!(history.fires("/s/a", Seen::Node(Zxid(3)), Zxid(5), true));
     }
 
     #[test]

@@ -102,14 +102,17 @@ fn seeds(suite: Suite, first: u64, count: u64) -> bool {
 fn sweep(Chosen { world, faults }: &Chosen, has_pairs: bool) -> bool {
     let of = |all: &[SmallWorld]| if world.is_empty() { all.to_vec() } else { world.clone() };
     let faults = if faults.is_empty() { Fault::value_variants().to_vec() } else { faults.clone() };
-    println!("| world | points | runs | findings | time |\n|---|---|---|---|---|");
+    println!("| world | points | runs | findings | most steps | time |\n|---|---|---|---|---|---|");
     let mut findings = Vec::new();
     for world in of(SmallWorld::value_variants()) {
         let faults = faults.clone();
         let swept = Sweep { world, faults, has_pairs, threads: threads() }.run();
-        let Swept { points, runs, elapsed, .. } = &swept;
+        let Swept { points, runs, steps_max: most, elapsed, .. } = &swept;
         let found = swept.findings.len();
-        println!("| {world} | {points} | {runs} | {found} | {:.0} s |", elapsed.as_secs_f64());
+        println!(
+            "| {world} | {points} | {runs} | {found} | {most} | {:.0} s |",
+            elapsed.as_secs_f64()
+        );
         findings.extend(swept.findings);
     }
     for finding in findings.iter().take(FINDINGS_SHOWN) {

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use zk_session::{Config, Connector, Host, LeaseAssumptions};
+use zk_session::{Config, Connector, Host};
 use zk_testing::{MemoryStream, Rng};
 
 use crate::clock::now;
 use crate::earliest_expiry::Exchange;
 use crate::plan::Latency;
 use crate::process::Process;
-use crate::script::{Fate, Passing};
+use crate::script::{Due, Fate, Fault, Passing};
 use crate::world::World;
 use crate::zxids::{Newest, Replies, Seen};
 
@@ -107,12 +107,10 @@ pub(crate) fn config(world: &World, slot: usize, generation: u64) -> Option<Conf
     };
     let number = u64::try_from(slot).unwrap_or(0);
     let seed = u128::from(world.plan.seed) << 64 | u128::from(number << 32 | generation);
-    let pass = world.plan.expiry_pass.max(Duration::from_millis(1));
-    let assumptions = LeaseAssumptions::new().expiry_pass(pass);
     let config = Config::new(&hosts).ok()?.session_timeout(plan.asked).seed(seed);
     // One path in each request, a few, or all in one.
     let chunk = Rng::new(world.plan.seed ^ 0x72_6561_726d).pick(&[1, 30, usize::MAX]);
-    Some(config.lease_assumptions(assumptions).rearm_chunk_bytes(chunk))
+    Some(config.lease_assumptions(world.plan.lease_assumptions()).rearm_chunk_bytes(chunk))
 }
 
 /// Takes the next complete frame, its length included, from the front of the bytes.
@@ -163,6 +161,8 @@ enum Piece {
 impl Wire {
     /// Moves bytes that are due, in both directions.
     fn pump(&mut self, cx: &mut Context<'_>) {
+        self.world.steps.take();
+        self.wake();
         let now = now();
         let Some(inner) = &mut self.inner else { return };
         while self.outgoing.front().is_some_and(|(due, _)| *due <= now)
@@ -196,6 +196,16 @@ impl Wire {
                 }
                 piece => self.incoming.push_back((due, piece)),
             }
+        }
+    }
+
+    /// Counts the time as a point of the script.
+    fn wake(&self) {
+        let (Some(script), Some(inner)) = (&self.world.script, &self.inner) else { return };
+        if !self.world.is_draining() && self.slot < self.world.slots() {
+            let (slot, server, connection) = (self.slot, self.server, inner.id());
+            let due = Due { fault: Fault::CutAfter, slot, server, connection };
+            script.wake(due, &mut self.world.oracle());
         }
     }
 
@@ -296,14 +306,21 @@ impl AsyncRead for Wire {
                                 let text = format!("a reply of {zxid} after one of {newer}");
                                 oracle.violated("I9", text);
                             }
-                            Seen::Accepted(session) => {
-                                if let Some(timeout) = this.world.plan.shortest_timeout(this.slot) {
-                                    this.exchange.accepted(session, timeout, &mut oracle.bounds);
+                            Seen::Accepted(session, timeout) => {
+                                if let Some(least) = this.world.plan.shortest_timeout(this.slot) {
+                                    this.exchange.accepted(session, least, &mut oracle.bounds);
+                                    if !this.replies.is_read_only() {
+                                        oracle.lease_begins(&this.exchange, timeout);
+                                    }
                                 }
                                 oracle.session_accepted(this.slot, session);
                             }
-                            Seen::Reply(xid, is_ok) => {
-                                this.exchange.reply(now(), (xid, is_ok), &mut oracle.bounds);
+                            Seen::Reply(xid, zxid, code) => {
+                                let reply = (xid, code.is_ok());
+                                let sent = this.exchange.reply(now(), reply, &mut oracle.bounds);
+                                if !this.replies.is_read_only() {
+                                    oracle.lease_proof(&this.exchange, sent, (xid, zxid, code));
+                                }
                             }
                             Seen::Deleted(session, node) => oracle.deletion_read(session, &node),
                         }
@@ -329,10 +346,17 @@ impl AsyncWrite for Wire {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        this.world.steps.take();
         if is_killed(this.process.as_deref()) || this.inner.is_none() {
             return Poll::Ready(Ok(bytes.len()));
         }
-        this.exchange.send(now(), bytes, &mut this.world.oracle().bounds);
+        {
+            let oracle = &mut *this.world.oracle();
+            let requested = this.exchange.send(now(), bytes, &mut oracle.bounds);
+            if let Some(session) = requested {
+                oracle.follow_lease(|lease, now| lease.reconnects(now, session));
+            }
+        }
         let latency = latency(&this.world, &mut this.rng);
         let is_scripted = this.world.script.is_some();
         if latency.is_zero()

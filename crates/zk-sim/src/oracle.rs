@@ -27,6 +27,7 @@
 //! | I22 | a wait for a barrier ends only if the barrier was not set at some moment of it |
 //! | I23 | a guard stays valid for the time that it has promised to remain so |
 //! | I24 | operations are linearizable, and plain reads never behind their client's own past |
+//! | I25 | each event is a step of the printed model, docs/model.md |
 
 mod barriers;
 mod caches;
@@ -38,6 +39,7 @@ mod elections;
 mod kept_nodes;
 mod local_queues;
 mod permits;
+mod printed_model;
 mod registrations;
 mod shared;
 mod single_barrier;
@@ -83,12 +85,13 @@ use crate::earliest_expiry::EarliestExpiries;
 use crate::ensure::ensure;
 use crate::history::{History, ROOT, is_at_or_below};
 use crate::holding::{Holding, Token};
+use crate::model::{Lease, Lock};
 use crate::trace::Trace;
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant: I1 to I24, or `panic`.
+    /// The invariant: I1 to I25, `panic` or `spin`.
     pub invariant: &'static str,
     /// Description of the observed violation.
     pub text: String,
@@ -120,6 +123,9 @@ pub(crate) struct Oracle {
     deletions: Deletions,
     /// The earliest expiry of each session.
     pub(crate) bounds: EarliestExpiries,
+    /// The printed model of sessions, and that of the lock of a run with a mutex.
+    pub(crate) lease: Lease,
+    pub(crate) lock: Option<Lock>,
     /// Whether leaders need time for the sessions that expire at the same tick.
     pub(crate) has_slow_expiry: bool,
     /// Sessions that have just created a lock node or another ephemeral node, for the fault that
@@ -156,6 +162,8 @@ pub(crate) struct Oracle {
 struct Held {
     guard: Weak<dyn Holding>,
     attempt: u64,
+    /// The czxid of its first node, unless it was lost before it was reported.
+    node: Option<i64>,
     claims: Vec<Claim>,
     session: SessionId,
     timeout: Duration,
@@ -260,6 +268,7 @@ impl Oracle {
             }
             _ => {}
         }
+        self.lock_steps(tree, &commit);
         self.committed_beside_locks(tree, commit);
         self.check();
     }
@@ -350,10 +359,9 @@ impl Oracle {
             let text = format!("{data} has one node too many: {path}, beside {twins:?}");
             self.violated("I5", text);
         }
-        self.nodes.insert(
-            path.to_owned(),
-            LockNode { czxid: zxid, owner, attempt, number: number(path) },
-        );
+        let node = LockNode { czxid: zxid, owner, attempt, number: number(path) };
+        self.lock_node_joins(path, &node);
+        self.nodes.insert(path.to_owned(), node);
         self.fresh_owners.push_back(owner);
         self.fresh.notify_one();
     }
@@ -408,7 +416,11 @@ impl Oracle {
         self.log(format_args!("granted #{attempt} {nodes:?}, tokens {tokens:?}"));
         let guard: Weak<G> = Arc::downgrade(guard);
         let (lost, promised) = (false, now());
-        let held = Held { guard, attempt, claims, session, timeout, lost, promised };
+        let node = tokens.as_ref().ok().and_then(|tokens| tokens.first()).map(|token| token.0);
+        let held = Held { guard, attempt, node, claims, session, timeout, lost, promised };
+        if let Some(token) = node {
+            self.lock_is_granted(&held, token);
+        }
         if let Ok(tokens) = tokens
             && !self.is_exempt(&held)
         {
@@ -501,8 +513,10 @@ impl Oracle {
                 }
             }
             held.lost = true;
+            self.lock_is_lost(held);
             return true;
         }
+        self.guard_is_used(held, guard.remaining());
         if held.lost {
             self.violated("I3", format!("#{attempt} was lost and is held again"));
         }

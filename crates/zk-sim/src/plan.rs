@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use zk_session::LeaseAssumptions;
 use zk_testing::server::{Action, Target};
 use zk_testing::{Cut, ErrorCode, Op, Rng, Version};
 
@@ -366,6 +367,11 @@ impl Plan {
             plan.expiry_pass = Duration::ZERO;
         }
         plan
+    }
+
+    /// Returns what all clients assume about the servers.
+    pub(crate) fn lease_assumptions(&self) -> LeaseAssumptions {
+        LeaseAssumptions::new().expiry_pass(self.expiry_pass.max(Duration::from_millis(1)))
     }
 
     /// Returns the longest timeout that any client is granted.

@@ -13,12 +13,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use zk_testing::Rng;
 
 use crate::clock::now;
+use crate::steps::Steps;
 
 #[derive(Debug)]
 pub(crate) struct Process {
     state: Mutex<State>,
     jitter: f64,
     is_killed: AtomicBool,
+    steps: Arc<Steps>,
 }
 
 #[derive(Debug)]
@@ -34,10 +36,11 @@ struct State {
 const POLLS_MAX: u32 = 200_000;
 
 impl Process {
-    pub(crate) fn new(rng: Rng, jitter: f64) -> Arc<Self> {
+    pub(crate) fn new(rng: Rng, jitter: f64, steps: &Arc<Steps>) -> Arc<Self> {
         let state =
             Mutex::new(State { frozen_until: None, rng, tasks: Vec::new(), polls: (now(), 0) });
-        Arc::new(Self { state, jitter, is_killed: AtomicBool::new(false) })
+        let steps = Arc::clone(steps);
+        Arc::new(Self { state, jitter, is_killed: AtomicBool::new(false), steps })
     }
 
     pub(crate) fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
@@ -97,6 +100,7 @@ impl<F: Future> Future for Contained<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
+        this.process.steps.take();
         loop {
             if let Some(sleep) = &mut this.sleep {
                 if sleep.as_mut().poll(cx).is_pending() {

@@ -16,7 +16,7 @@ use crate::oracle::Violation;
 use crate::orphans;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
-use crate::script::{Script, Strike};
+use crate::script::{Point, Script, Strike};
 use crate::small_world::SmallWorld;
 use crate::strikes;
 use crate::suite::Suite;
@@ -43,12 +43,14 @@ pub struct Outcome {
     pub requests: u64,
     /// Locks granted, and successful operations of the other recipes.
     pub handoffs: u64,
+    /// Polls of the clients' tasks and connections.
+    pub steps: u64,
     /// Time that passed on the virtual clock.
     pub virtual_time: Duration,
     /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Whether a client sends the frame of each point, in a run with a script.
-    pub points: Vec<bool>,
+    /// The points of a run with a script. No fault is to strike at `None`.
+    pub points: Vec<Option<Point>>,
 }
 
 /// Runs one seed on a new runtime.
@@ -97,6 +99,10 @@ async fn simulate(plan: Plan, script: Option<Script>) -> Outcome {
                 break;
             }
             futures::future::Either::Right(_) if world.oracle().violation.is_some() => break,
+            futures::future::Either::Right(_) if world.steps.are_too_many() => {
+                world.oracle().violated("spin", format!("{} steps", world.steps.taken()));
+                break;
+            }
             futures::future::Either::Right(_) => world.reached_target(),
         }
     }
@@ -113,9 +119,10 @@ async fn simulate(plan: Plan, script: Option<Script>) -> Outcome {
             || !world.plan.coordination.has_twins,
         requests: oracle.asked,
         handoffs: oracle.handoffs,
+        steps: world.steps.taken(),
         virtual_time: now() - start,
         faults: std::mem::take(&mut oracle.faults),
-        points: world.script.as_ref().map(Script::take_reached).unwrap_or_default(),
+        points: world.script.as_ref().map(Script::points).unwrap_or_default(),
     }
 }
 

@@ -1,18 +1,20 @@
 //! Script of a run: the points at which faults strike.
 //!
-//! A point is a frame that a client under test sends, or that reaches one, before the run drains. The
-//! points are numbered from 1. A connection is a byte stream, so a cut at each frame covers what a client
-//! or a server can tell apart.
+//! A point is a frame that a client under test sends, or that reaches one, or a time at which its driver is
+//! woken, before the run drains. The points are numbered from 1. A connection is a byte stream, so a cut at
+//! each frame covers what a client or a server can tell apart.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use zk_testing::{ConnectionId, Op};
 
+use crate::clock::now;
 use crate::oracle::Oracle;
 
 /// A fault that strikes at a point.
@@ -79,11 +81,41 @@ impl FromStr for Strike {
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     strikes: Vec<Strike>,
-    /// Whether the client sends the frame of each point.
-    reached: Mutex<Vec<bool>>,
+    reached: Mutex<Vec<Reached>>,
     /// Faults that strike when the task of the client waits.
     due: Mutex<VecDeque<Due>>,
     wake: Notify,
+}
+
+/// Kind of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// The client sends a frame.
+    Sent,
+    /// A frame is on its way to the client.
+    Received,
+    /// The driver of the client is woken: by a timer, by a caller, or by a frame that arrives.
+    Woken,
+}
+
+impl Point {
+    /// Returns whether a fault at this point differs from all others. A frame from a server cannot be late:
+    /// its connection is closed. Without a frame there is one kind of cut.
+    pub(crate) fn has(self, fault: Fault) -> bool {
+        match self {
+            Self::Sent => true,
+            Self::Received => fault != Fault::Late,
+            Self::Woken => !matches!(fault, Fault::CutBefore | Fault::Late),
+        }
+    }
+}
+
+/// A point of a run.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    point: Point,
+    slot: usize,
+    at: Instant,
 }
 
 /// A fault that strikes the world around a frame, and where the frame was.
@@ -120,13 +152,48 @@ impl Script {
         Self { strikes, ..Self::default() }
     }
 
-    pub(crate) fn take_reached(&self) -> Vec<bool> {
-        std::mem::take(&mut *self.reached.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the points of the run. `None` is a time at which the client sends or receives a frame, so
+    /// that a fault would strike twice.
+    pub(crate) fn points(&self) -> Vec<Option<Point>> {
+        let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames = reached.iter().filter(|other| other.point != Point::Woken);
+        let frames: HashSet<_> = frames.map(|frame| (frame.slot, frame.at)).collect();
+        let is_frame = |of: &Reached| frames.contains(&(of.slot, of.at));
+        let points = reached.iter().map(|of| {
+            let is_twice = of.point == Point::Woken && is_frame(of);
+            (!is_twice).then_some(of.point)
+        });
+        points.collect()
+    }
+
+    /// Counts a time at which the driver of a client is woken as a point, and lets the faults of the script
+    /// strike.
+    pub(crate) fn wake(&self, due: Due, oracle: &mut Oracle) {
+        let at = now();
+        let is_known = |of: &Reached| (of.slot, of.at, of.point) == (due.slot, at, Point::Woken);
+        {
+            let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+            if reached.iter().rev().take_while(|of| of.at == at).any(is_known) {
+                return;
+            }
+        }
+        let (number, faults) = self.reach(Point::Woken, due.slot);
+        oracle.log(format_args!("point {number}: client {} is woken", due.slot));
+        for fault in faults {
+            oracle.fault("script", format_args!("{fault} at {number}"));
+            self.push(Due { fault, ..due });
+        }
+    }
+
+    fn push(&self, due: Due) {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner).push_back(due);
+        self.wake.notify_one();
     }
 
     /// Counts a frame as a point, and lets the faults of the script strike.
     pub(crate) fn pass(&self, passing: Passing<'_>, oracle: &mut Oracle) -> Fate {
-        let (number, faults) = self.reach(passing.is_sent);
+        let point = if passing.is_sent { Point::Sent } else { Point::Received };
+        let (number, faults) = self.reach(point, passing.slot);
         let Passing { slot, server, connection, is_sent, .. } = passing;
         let (way, what) = if is_sent { ("to", sent(&passing)) } else { ("from", "a frame") };
         oracle.log(format_args!("point {number}: client {slot}, {what} {way} server {server}"));
@@ -137,11 +204,7 @@ impl Script {
                 Fault::CutBefore => fate = Fate::CutBefore,
                 Fault::CutAfter => fate = Fate::CutAfter,
                 Fault::Late => fate = if is_sent { Fate::Late } else { Fate::CutBefore },
-                _ => {
-                    let due = Due { fault, slot, server, connection };
-                    self.due.lock().unwrap_or_else(PoisonError::into_inner).push_back(due);
-                    self.wake.notify_one();
-                }
+                _ => self.push(Due { fault, slot, server, connection }),
             }
         }
         fate
@@ -159,9 +222,9 @@ impl Script {
     }
 
     /// Counts a point, and returns its number with the faults that strike there.
-    fn reach(&self, is_sent: bool) -> (u64, impl Iterator<Item = Fault>) {
+    fn reach(&self, point: Point, slot: usize) -> (u64, impl Iterator<Item = Fault>) {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        reached.push(is_sent);
+        reached.push(Reached { point, slot, at: now() });
         let number = u64::try_from(reached.len()).unwrap_or(u64::MAX);
         let here = self.strikes.iter().filter(move |strike| strike.point == number);
         (number, here.map(|strike| strike.fault))

@@ -63,7 +63,11 @@ async fn strike(world: Arc<World>, due: Due) {
         }
         Fault::Elect => elect_next(world),
         Fault::Recreate => recreate(world, slot).await,
-        Fault::CutBefore | Fault::CutAfter | Fault::Late | Fault::Expire => {}
+        Fault::CutAfter => {
+            let now = now().into_std();
+            server.with(|servers| servers.cut_connection(now, connection, Cut::Fin));
+        }
+        Fault::CutBefore | Fault::Late | Fault::Expire => {}
     }
 }
 

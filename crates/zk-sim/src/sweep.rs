@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::campaign::clock;
 use crate::oracle::Violation;
 use crate::run::{Outcome, run_script};
-use crate::script::{Fault, Strike};
+use crate::script::{Fault, Point, Strike};
 use crate::small_world::SmallWorld;
 
 /// One run in this many is repeated, to check that it takes the same course.
@@ -49,6 +49,8 @@ pub struct Swept {
     pub runs: u64,
     /// Scripts that break an invariant.
     pub findings: Vec<Finding>,
+    /// Steps of the longest run.
+    pub steps_max: u64,
     /// Wall-clock time.
     pub elapsed: Duration,
 }
@@ -59,7 +61,8 @@ impl Sweep {
     pub fn run(&self) -> Swept {
         let start = clock();
         let whole = run_script(self.world, &[]);
-        let total = Mutex::new(Swept { points: whole.points.len(), ..Swept::default() });
+        let total =
+            Mutex::new(Swept { points: whole.points.iter().flatten().count(), ..Swept::default() });
         self.add(&total, &[], &whole);
         let firsts = self.strikes(&whole.points, 0);
         let next = AtomicUsize::new(0);
@@ -88,13 +91,12 @@ impl Sweep {
         total
     }
 
-    /// Returns every fault at every point after `after`. A frame from a server cannot be late: its
-    /// connection is closed.
-    fn strikes(&self, points: &[bool], after: u64) -> Vec<Strike> {
+    /// Returns every fault at every point after `after`.
+    fn strikes(&self, points: &[Option<Point>], after: u64) -> Vec<Strike> {
         let numbered = (1..).zip(points).filter(|(point, _)| *point > after);
-        let all = numbered.flat_map(|(point, is_sent)| {
-            let faults = self.faults.iter().filter(|fault| *is_sent || **fault != Fault::Late);
-            faults.map(move |fault| Strike { point, fault: *fault })
+        let all = numbered.flat_map(|(point, kind)| {
+            let has = |fault: &&Fault| kind.is_some_and(|kind| kind.has(**fault));
+            self.faults.iter().filter(has).map(move |fault| Strike { point, fault: *fault })
         });
         all.collect()
     }
@@ -109,6 +111,7 @@ impl Sweep {
         let runs = {
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.runs += 1;
+            total.steps_max = total.steps_max.max(outcome.steps);
             total.runs
         };
         let differs = || run_script(self.world, strikes).hash != outcome.hash;
@@ -156,11 +159,19 @@ mod tests {
     #[test]
     fn each_fault_strikes_at_its_point_and_changes_the_run() {
         let whole = run_script(SmallWorld::Mutex, &[]);
+        let points = || (1..).zip(&whole.points).skip(20);
+        let first = |kind| points().find(|(_, point)| **point == Some(kind)).unwrap().0;
         for fault in Fault::value_variants() {
-            let script = [Strike { point: 25, fault: *fault }];
+            if Point::Woken.has(*fault) {
+                let point = first(Point::Woken);
+                let outcome = run_script(SmallWorld::Mutex, &[Strike { point, fault: *fault }]);
+                assert!(outcome.trace.contains(&format!("{fault} at {point}")), "{fault}");
+            }
+            let point = first(Point::Sent);
+            let script = [Strike { point, fault: *fault }];
             let outcome = run_script(SmallWorld::Mutex, &script);
             assert_eq!(outcome.violation, None, "{fault}");
-            assert!(outcome.trace.contains(&format!("{fault} at 25")), "{fault}");
+            assert!(outcome.trace.contains(&format!("{fault} at {point}")), "{fault}");
             let is_same = others(&outcome).eq(others(&whole));
             assert!(!is_same, "{fault}");
             assert_eq!(run_script(SmallWorld::Mutex, &script).hash, outcome.hash, "{fault}");
@@ -185,17 +196,20 @@ mod tests {
 
     #[test]
     fn pairs_strike_at_later_points_of_the_run_with_one_fault() {
-        let faults = vec![Fault::CutBefore];
+        let faults = vec![Fault::CutAfter];
         let sweep = Sweep { world: SmallWorld::Counter, faults, has_pairs: false, threads: 1 };
         let singles = sweep.run();
         assert_eq!(singles.runs, 1 + u64::try_from(singles.points).unwrap());
         assert!(singles.findings.is_empty());
-        let later = sweep.strikes(&[true, false, true], 1);
+        let points = [Point::Sent, Point::Received, Point::Woken, Point::Sent].map(Some);
+        let later = sweep.strikes(&points, 1);
         assert_eq!(
             later.iter().map(Strike::to_string).collect::<Vec<_>>(),
-            ["2:cut-before", "3:cut-before"]
+            ["2:cut-after", "3:cut-after", "4:cut-after"]
         );
         let late = Sweep { faults: vec![Fault::Late], ..sweep };
-        assert_eq!(late.strikes(&[true, false, true], 0).len(), 2);
+        assert_eq!(late.strikes(&points, 0).len(), 2);
+        let cuts = Sweep { faults: vec![Fault::CutBefore], ..late };
+        assert_eq!(cuts.strikes(&points, 0).len(), 3);
     }
 }

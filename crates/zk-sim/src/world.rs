@@ -11,15 +11,19 @@ use zk_session::{Client, SessionManager};
 use zk_testing::{Rng, Settings, TestServer};
 
 use crate::clock::now;
+use crate::model::{Lease, Lock};
 use crate::oracle::Oracle;
 use crate::plan::Plan;
 use crate::process::Process;
+use crate::recipe::Recipe;
 use crate::script::Script;
+use crate::steps::Steps;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
     /// The faults of a run that draws none.
     pub(crate) script: Option<Script>,
+    pub(crate) steps: Arc<Steps>,
     pub(crate) server: TestServer,
     oracle: Arc<Mutex<Oracle>>,
     slots: Vec<Mutex<Slot>>,
@@ -62,15 +66,20 @@ impl World {
         if !plan.permits.shared {
             oracle.limits.fix(plan.permits.most);
         }
+        oracle.lease = Lease::new(plan.lease_assumptions());
+        let has_mutex = matches!(plan.recipe, Recipe::Mutex | Recipe::Revocation);
+        oracle.lock = (has_mutex && plan.locks).then(Lock::default);
+        let steps = Steps::new(Arc::clone(&oracle.news));
         let oracle = Arc::new(Mutex::new(oracle));
-        let told = Arc::clone(&oracle);
+        let (told, followed) = (Arc::clone(&oracle), Arc::clone(&oracle));
         server.with(|servers| {
             servers.observe(move |tree, commit| lock(&told).committed(tree, commit));
+            servers.observe_sessions(move |now, step| lock(&followed).serves(now, step));
         });
         let slots = plan.clients.iter().map(|_| Mutex::default()).collect();
         let (draining, next_number) = (AtomicBool::new(false), AtomicU64::new(1));
         let target = Notify::new();
-        Arc::new(Self { plan, script, server, oracle, slots, draining, target, next_number })
+        Arc::new(Self { plan, script, steps, server, oracle, slots, draining, target, next_number })
     }
 
     /// Locks the oracle. The guard must not be held across an await, or across a call of the

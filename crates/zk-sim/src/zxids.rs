@@ -2,8 +2,10 @@
 //! accepted sessions, answered requests, and deletion events.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use zk_coordination::session::{SessionId, Zxid};
+use zk_testing::ErrorCode;
 
 use crate::frames::Frames;
 
@@ -36,10 +38,10 @@ pub(crate) struct Replies {
 pub(crate) enum Seen {
     /// The zxid of a reply, and the newer zxid of an earlier reply.
     BackInTime(Zxid, Zxid),
-    /// The server has accepted this session.
-    Accepted(SessionId),
-    /// A reply with this xid; true if it carries no error.
-    Reply(i32, bool),
+    /// The server has accepted this session, with this timeout.
+    Accepted(SessionId, Duration),
+    /// A reply with this xid.
+    Reply(i32, Zxid, ErrorCode),
     /// A session has received the deletion event of a node.
     Deleted(SessionId, String),
 }
@@ -57,6 +59,10 @@ impl Replies {
     pub(crate) fn new() -> Self {
         let frames = Frames::new(LOOK_LEN);
         Self { frames, session: SessionId::NONE, is_open: false, is_read_only: false }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Parses bytes that the client has read.
@@ -78,10 +84,10 @@ impl Replies {
             // The protocol version and the timeout precede the session id.
             self.session = SessionId(number(8).unwrap_or(0));
             self.is_read_only = body.get(36) == Some(&1);
-            return [
-                (self.session != SessionId::NONE).then_some(Seen::Accepted(self.session)),
-                None,
-            ];
+            let millis = number(0).and_then(|both| u32::try_from(both & 0xffff_ffff).ok());
+            let timeout = Duration::from_millis(millis.unwrap_or(0).into());
+            let accepted = Seen::Accepted(self.session, timeout);
+            return [(self.session != SessionId::NONE).then_some(accepted), None];
         }
         let xid = body.get(..4).and_then(|xid| xid.try_into().ok()).map(i32::from_be_bytes);
         let (Some(xid), Some(zxid)) = (xid, number(4).map(Zxid)) else { return [None, None] };
@@ -93,8 +99,9 @@ impl Replies {
         }
         let counts = xid >= 0 && zxid > Zxid::ZERO && !self.is_read_only;
         let newer = if counts { newest.note(zxid) } else { None };
-        let is_ok = body.get(12..16) == Some(&[0; 4]);
-        [Some(Seen::Reply(xid, is_ok)), newer.map(|newer| Seen::BackInTime(zxid, newer))]
+        let code = body.get(12..16).and_then(|code| code.try_into().ok()).map(i32::from_be_bytes);
+        let reply = code.map(|code| Seen::Reply(xid, zxid, ErrorCode(code)));
+        [reply, newer.map(|newer| Seen::BackInTime(zxid, newer))]
     }
 }
 
@@ -115,7 +122,7 @@ mod tests {
 
     fn only_others(seen: Vec<Seen>) -> Vec<Seen> {
         let is_other =
-            |seen: &Seen| !matches!(seen, Seen::Accepted(SessionId(5)) | Seen::Reply(..));
+            |seen: &Seen| !matches!(seen, Seen::Accepted(SessionId(5), _) | Seen::Reply(..));
         seen.into_iter().filter(is_other).collect()
     }
 

@@ -50,6 +50,9 @@ impl Oracle {
     /// The event proves nothing if the session has other contenders. It may be for one that waits
     /// for the guard, before the guard has set its own watch.
     pub(crate) fn deletion_read(&mut self, session: SessionId, node: &str) {
+        if let Some(lock) = &mut self.lock {
+            lock.receives(node, session);
+        }
         let is_alone = !self.nodes.values().any(|node| node.owner == session);
         if self.deletions.deleted.get(node) == Some(&session) && is_alone {
             self.judge_guards_on(node, true);

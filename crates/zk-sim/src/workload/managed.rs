@@ -59,7 +59,7 @@ pub(crate) async fn open(world: &Arc<World>, slot: usize, generation: u64) -> Op
     let mut rng = world.rng((number + 1) << 32 | generation);
     let config = config(world, slot, generation)?;
     let mut network = Network::new(world, slot, &mut rng);
-    let process = Process::new(rng.fork(), world.plan.jitter);
+    let process = Process::new(rng.fork(), world.plan.jitter, &world.steps);
     // A candidate that is killed closes its session.
     if world.plan.recipe != Recipe::Election {
         network.process = Some(Arc::clone(&process));

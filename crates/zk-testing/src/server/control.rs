@@ -11,6 +11,7 @@ use super::connection_id::ConnectionId;
 use super::faults::{Cut, Rule, RuleId};
 use super::learners::Pings;
 use super::link::Link;
+use super::observer::CloseCause;
 
 impl Ensemble {
     /// Adds a fault.
@@ -58,7 +59,7 @@ impl Ensemble {
     pub fn expire_session(&mut self, now: Instant, session_id: SessionId) -> bool {
         self.advance(now);
         let was_alive = self.sessions.contains(session_id);
-        self.end_session(session_id, None);
+        self.end_session(session_id, CloseCause::Forced);
         self.settle();
         was_alive
     }

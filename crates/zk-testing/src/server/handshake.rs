@@ -9,8 +9,9 @@ use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
 use super::keeper;
 use super::learners::Expected;
+use super::observer::{CloseCause, SessionStep};
 use super::replication::Origin;
-use super::sessions::{Owner, password};
+use super::sessions::{Owner, duration, password};
 use super::txn::TxnBody;
 
 impl Ensemble {
@@ -100,6 +101,7 @@ impl Ensemble {
         let owner = Owner { server: at, connection: id };
         if request.session_id == SessionId::NONE {
             let session_id = self.sessions.create(self.now, &self.clock, timeout_ms, owner);
+            self.tell_step(SessionStep::Connected(session_id, duration(timeout_ms)));
             let read_only_byte = request.read_only.is_some();
             if let Some(connection) = self.connections.get_mut(&id) {
                 if at != self.leader {
@@ -115,6 +117,7 @@ impl Ensemble {
         if !known {
             return self.reject(id, request.read_only.map(|_| false));
         }
+        self.tell_step(SessionStep::Connected(session_id, duration(timeout_ms)));
         let sent = self.now;
         if at == self.leader || self.has_reached(at, sent) {
             return self.finish_session(id, &request, timeout_ms);
@@ -259,21 +262,31 @@ impl Ensemble {
         if !self.leader_works() {
             return;
         }
-        for session_id in self.sessions.expired(self.now, self.expiry_pass) {
-            self.end_session(session_id, None);
+        for session_id in self.sessions.take_buckets(self.now, self.expiry_pass) {
+            self.tell_step(SessionStep::BucketTaken(session_id));
+        }
+        for session_id in self.sessions.expired(self.now) {
+            self.end_session(session_id, CloseCause::Expired);
         }
     }
 
     /// Ends a session with one transaction that deletes its ephemeral nodes.
-    pub(super) fn end_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
+    pub(super) fn end_session(&mut self, session_id: SessionId, cause: CloseCause) {
         if self.sessions.contains(session_id) {
-            self.close_session(session_id, origin);
+            self.close_session(session_id, cause, None);
         }
     }
 
     /// Commits the end of a session, even of one that has ended.
-    pub(super) fn close_session(&mut self, session_id: SessionId, origin: Option<Origin>) {
-        self.sessions.remove(session_id);
+    pub(super) fn close_session(
+        &mut self,
+        session_id: SessionId,
+        cause: CloseCause,
+        origin: Option<Origin>,
+    ) {
+        if self.sessions.remove(session_id) {
+            self.tell_step(SessionStep::Closed(session_id, cause));
+        }
         let tree = &self.servers[self.leader].tree;
         let paths = tree.ephemerals(session_id).map(Box::from).collect();
         self.commit(session_id, TxnBody::CloseSession { paths }, origin);

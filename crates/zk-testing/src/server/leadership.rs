@@ -21,6 +21,7 @@ use super::control::Switch;
 use super::faults::Cut;
 use super::learners::Pings;
 use super::link::Link;
+use super::observer::SessionStep;
 
 impl Ensemble {
     /// Returns the server that leads, or that led last if it is dead. A standalone server is its
@@ -238,6 +239,7 @@ impl Ensemble {
         self.pings = Pings::new(self.now, tick);
         self.servers.iter_mut().for_each(|server| server.pings_handled = 0);
         self.sessions.restart(self.now, &self.clock, tick);
+        self.tell_step(SessionStep::Elected);
         self.forget_leader(at);
         for other in self.others() {
             let server = &self.servers[other];
@@ -251,5 +253,6 @@ impl Ensemble {
     pub(super) fn forget_leader(&mut self, at: usize) {
         self.servers[at].touched.clear();
         self.servers[at].expected.clear();
+        self.tell_step(SessionStep::TableLost(at));
     }
 }

@@ -20,6 +20,8 @@ use proto::SessionId;
 use super::Ensemble;
 use super::connection_id::ConnectionId;
 use super::link::Link;
+use super::observer::SessionStep;
+use super::sessions::duration;
 
 /// Schedule of the leader's pings to its followers.
 #[derive(Debug)]
@@ -71,7 +73,11 @@ impl Ensemble {
                 || server.local_sessions.contains_key(&session_id);
         }
         if at == self.leader {
-            return self.sessions.touch(self.now, &self.clock, session_id, timeout_ms);
+            let is_alive = self.sessions.touch(self.now, &self.clock, session_id, timeout_ms);
+            if is_alive {
+                self.tell_step(SessionStep::Touched(session_id, duration(timeout_ms)));
+            }
+            return is_alive;
         }
         if let Some(own) = &mut server.isolated {
             return own.touch_unexpired(self.now, &self.clock, session_id, timeout_ms);
@@ -88,6 +94,7 @@ impl Ensemble {
             self.handle_pings(at);
         }
         self.servers[at].touched.insert(session_id, timeout_ms);
+        self.tell_step(SessionStep::Noted(session_id, duration(timeout_ms), at));
     }
 
     /// Makes a follower answer the pings that have reached it.
@@ -102,7 +109,9 @@ impl Ensemble {
         }
         server.pings_handled = sent;
         for (session_id, timeout_ms) in std::mem::take(&mut server.touched) {
-            self.sessions.touch(self.now, &self.clock, session_id, timeout_ms);
+            if self.sessions.touch(self.now, &self.clock, session_id, timeout_ms) {
+                self.tell_step(SessionStep::Flushed(session_id, duration(timeout_ms), at));
+            }
         }
     }
 

@@ -105,7 +105,7 @@ use proto::{Acl, OPEN_ACL_UNSAFE, SessionId, Zxid};
 
 pub use faults::{Action, Rule, RuleId, Target};
 pub use node::{Node, NodeKind};
-pub use observer::{Commit, Effect};
+pub use observer::{CloseCause, Commit, Effect, SessionStep};
 pub use sessions::SessionInfo;
 pub use tree::Tree;
 pub use watches::{WatchMode, WatchTable};
@@ -120,7 +120,7 @@ use connection::{Connection, Outgoing, State};
 use faults::Faults;
 use hash::FastMap;
 use learners::Pings;
-use observer::Observer;
+use observer::{Observer, StepObserver};
 use replication::{Log, Server};
 use request_log::Logged;
 use sessions::Sessions;
@@ -162,6 +162,7 @@ pub struct Ensemble {
     expiry_pass: Duration,
     faults: Faults,
     observer: Option<Observer>,
+    step_observer: Option<StepObserver>,
     logged: Vec<Logged>,
     /// The open ACL, which almost every node has.
     open: Arc<[Acl]>,
@@ -221,6 +222,7 @@ impl Ensemble {
             expiry_pass: Duration::ZERO,
             faults: Faults::new(settings.seed),
             observer: None,
+            step_observer: None,
             logged: Vec::new(),
             open: OPEN_ACL_UNSAFE.into(),
             settings,

@@ -1,10 +1,12 @@
 //! Read access to the real state of the servers, regardless of faults: for oracles.
 
+use std::time::Instant;
+
 use proto::{SessionId, Zxid};
 
 use super::Ensemble;
 use super::connection_id::ConnectionId;
-use super::observer::{Commit, Observer};
+use super::observer::{Commit, Observer, SessionStep, StepObserver};
 use super::sessions::SessionInfo;
 use super::tree::Tree;
 use super::watches::{WatchMode, WatchTable};
@@ -95,5 +97,17 @@ impl Ensemble {
     /// The servers are locked during the call: `told` must not use a handle or a stream.
     pub fn observe(&mut self, told: impl FnMut(&Tree, Commit<'_>) + Send + 'static) {
         self.observer = Some(Observer::new(told));
+    }
+
+    /// Calls `told` for every later step of the servers with a session, with the time of the step. The rules
+    /// of [`observe`](Self::observe) apply.
+    pub fn observe_sessions(&mut self, told: impl FnMut(Instant, SessionStep) + Send + 'static) {
+        self.step_observer = Some(StepObserver::new(told));
+    }
+
+    pub(super) fn tell_step(&mut self, step: SessionStep) {
+        if let Some(observer) = &mut self.step_observer {
+            observer.tell(self.now, step);
+        }
     }
 }

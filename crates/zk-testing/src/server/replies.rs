@@ -11,7 +11,7 @@ use super::acl;
 use super::connection::{State, Ticket, Waiting};
 use super::connection_id::ConnectionId;
 use super::faults::{Action, Cut, Occasion, Target};
-use super::replication::Origin;
+use super::observer::CloseCause;
 use super::txn::{Applied, OpResult};
 use super::watches::Firing;
 
@@ -205,7 +205,7 @@ impl Ensemble {
         if let Some(State::Open { session_id, .. }) =
             self.connections.get(&id).map(|connection| connection.state)
         {
-            self.end_session(session_id, None::<Origin>);
+            self.end_session(session_id, CloseCause::Forced);
         }
     }
 }

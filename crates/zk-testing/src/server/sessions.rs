@@ -186,9 +186,10 @@ impl Sessions {
         first.into_iter().flatten().min()
     }
 
-    /// Takes the due buckets, and returns the sessions to close now. A pass over a bucket takes the
-    /// time `pass`, and closes the last session at its end.
-    pub(crate) fn expired(&mut self, now: Instant, pass: Duration) -> Vec<SessionId> {
+    /// Takes the due buckets, and returns their sessions. A pass over a bucket takes the time `pass`, and
+    /// closes the last session at its end.
+    pub(crate) fn take_buckets(&mut self, now: Instant, pass: Duration) -> Vec<SessionId> {
+        let mut taken = Vec::new();
         while let Some(bucket) = self.buckets.first_entry().filter(|bucket| *bucket.key() <= now) {
             let ids = bucket.remove();
             let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
@@ -198,8 +199,14 @@ impl Sessions {
                     session.closes = Some(closes);
                 }
                 self.doomed.entry(closes).or_default().insert(id);
+                taken.push(id);
             }
         }
+        taken
+    }
+
+    /// Returns the sessions to close now.
+    pub(crate) fn expired(&self, now: Instant) -> Vec<SessionId> {
         self.doomed.range(..=now).flat_map(|(_, ids)| ids.iter().copied()).collect()
     }
 
@@ -233,7 +240,7 @@ impl Session {
     }
 }
 
-fn duration(timeout_ms: i32) -> Duration {
+pub(crate) fn duration(timeout_ms: i32) -> Duration {
     Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0))
 }
 

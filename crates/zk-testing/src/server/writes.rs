@@ -10,6 +10,7 @@ use super::connection::Ticket;
 use super::create_request::CreateBody;
 use super::dispatch::DELETE_CONTAINER;
 use super::multi::Prepared;
+use super::observer::CloseCause;
 use super::prepare::Preparation;
 use super::replication::Origin;
 use super::sessions::Owner;
@@ -36,7 +37,9 @@ impl Ensemble {
         let origin = Some(Origin::Request(ticket));
         match OpCode::from_code(op) {
             // `PrepRequestProcessor` does not check who closes a session, nor whether it is alive.
-            Some(OpCode::CloseSession) => return self.close_session(session_id, origin),
+            Some(OpCode::CloseSession) => {
+                return self.close_session(session_id, CloseCause::Requested, origin);
+            }
             // An Apache release that does not refuse a lone check never answers it.
             Some(OpCode::Check) if refused.is_none() && !self.settings.version.is_keeper_like() => {
                 return self.commit(session_id, check_alone(body), None);

@@ -119,7 +119,9 @@ impl Worker {
     fn watches(&mut self, asked: &Asked, watch: Option<Watch>, seen: Seen, cx: &mut Context<'_>) {
         let Some(watch) = watch else { return };
         let is_read_only = self.seat.client.session_id() == SessionId::NONE;
-        let mut one = OneShot { watch, path: asked.path.clone(), seen, is_read_only };
+        let connections_lost = asked.connections_lost;
+        let path = asked.path.clone();
+        let mut one = OneShot { watch, path, seen, is_read_only, connections_lost };
         match Pin::new(&mut one.watch).poll(cx) {
             Poll::Pending => self.one_shots.push(one),
             Poll::Ready(result) => self.fired(&one, result),

@@ -32,6 +32,7 @@ pub(super) struct Asked {
     /// The unique numbers of its writes.
     pub(super) numbers: Vec<u64>,
     pub(super) session: SessionId,
+    pub(super) connections_lost: u64,
     pub(super) future: Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send>>,
 }
 
@@ -318,7 +319,9 @@ impl Worker {
     {
         self.made += 1;
         let (request, path, session) = (self.made, path.to_owned(), self.seat.client.session_id());
-        let asked = Asked { request, kind, path, numbers, session, future: Box::pin(future) };
+        let connections_lost = self.seat.client.stats().connections_lost;
+        let future = Box::pin(future);
+        let asked = Asked { request, kind, path, numbers, session, connections_lost, future };
         let mut oracle = self.seat.world.oracle();
         if kind == Kind::Delete {
             oracle.history.delete_begins(session, &asked.path);

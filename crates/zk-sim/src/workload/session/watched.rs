@@ -35,6 +35,8 @@ pub(super) struct OneShot {
     /// A read-only server has set it, and may have shown a state that the majority never has. It fires on
     /// the next connection.
     pub(super) is_read_only: bool,
+    /// Connections that the session had lost when the watch was requested.
+    pub(super) connections_lost: u64,
 }
 
 pub(super) struct Streaming {
@@ -77,7 +79,7 @@ impl Worker {
                 if self.uses == Uses::OneShots
                     && !one.is_read_only
                     && !matches!(one.seen, Seen::Nothing(_))
-                    && !oracle.history.fires(&one.path, one.seen, newest) =>
+                    && !oracle.history.fires(&one.path, one.seen, newest, false) =>
             {
                 drop(oracle);
                 let text = format!("{event:?} of {}, unchanged since {:?}", one.path, one.seen);
@@ -129,12 +131,15 @@ impl Worker {
 
     /// Checks that all events within the view of this session were delivered.
     pub(super) fn check_watches(&mut self) {
-        let view = self.view;
+        let (view, lost) = (self.view, self.seat.client.stats().connections_lost);
         let oracle = self.seat.world.oracle();
         let mut late = self
             .one_shots
             .iter()
-            .filter(|one| oracle.history.fires(&one.path, one.seen, view))
+            .filter(|one| {
+                let has_reconnected = lost > one.connections_lost;
+                oracle.history.fires(&one.path, one.seen, view, has_reconnected)
+            })
             .map(|one| format!("{} since {:?}, view {view}", one.path, one.seen));
         let is_exact = self.uses != Uses::All;
         let exact = self.streams.iter_mut().filter(|one| is_exact && !one.has_ended);
