@@ -7,6 +7,7 @@ use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms};
 
 use crate::at_once::repeat_sent;
 use crate::failure::Failure;
+use crate::node_arg::{Node, Nothing};
 use crate::progress::Progress;
 use crate::sessions::Session;
 use crate::subtree::{ensembles_own, sorted_paths};
@@ -120,7 +121,7 @@ fn printed_perms(text: &str) -> Option<Perms> {
     Some(named | Perms(i32::from_be_bytes(bits.to_be_bytes())))
 }
 
-pub(crate) async fn get(session: &Session, path: &str) -> Result<(), Failure> {
+pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
     let node = session.retry.run(|client| client.get_acl(path)).await?;
     session.output.print(
         node.acl.iter().map(|entry| data_text(text(entry).as_bytes())),
@@ -198,7 +199,7 @@ async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<(),
     session.output.print([], || json!({ "path": root, "nodes": nodes }))
 }
 
-pub(crate) async fn who_am_i(session: &Session) -> Result<(), Failure> {
+pub(crate) async fn who_am_i(session: &Session, _: &Nothing) -> Result<(), Failure> {
     let identities = session.retry.run(|client| client.who_am_i()).await?;
     let line = |identity: &ClientInfo| {
         data_text(format!("{}:{}", identity.scheme, identity.user).as_bytes())

@@ -1,6 +1,6 @@
 //! The command line of `zk`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -9,7 +9,6 @@ use zk_srv::Srv;
 
 use crate::bench::BenchArgs;
 use crate::digest::Digest;
-use crate::failure::Failure;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
 use crate::plain::Plain;
 use crate::register::Register;
@@ -228,33 +227,6 @@ pub(crate) enum InSession {
 
     /// Measure what the ensemble can do.
     Bench(BenchArgs),
-}
-
-impl InSession {
-    /// Returns the name under which others see this client in the queue of a lock.
-    pub(crate) fn client_name(&self) -> Option<String> {
-        let (Self::Lock(Lock { contender, .. })
-        | Self::Elect(Elect { contender, .. })
-        | Self::Semaphore(Semaphore { contender, .. })
-        | Self::Multilock(Multilock { contender, .. })) = self
-        else {
-            return None;
-        };
-        contender.name.clone().or_else(|| {
-            let program = Path::new(contender.command.first()?).file_name()?;
-            Some(program.to_string_lossy().into_owned())
-        })
-    }
-
-    /// Prepares the command before it connects: reads its data, which standard input may delay, and
-    /// checks what the definition of the command line cannot express.
-    pub(crate) fn prepare(&self) -> Result<(), Failure> {
-        match self {
-            Self::Plain(plain) => plain.prepare(),
-            Self::Register(register) => register.data.or_empty().map(drop),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Args {

@@ -10,7 +10,7 @@ use zk_recipes::session::{ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
-use crate::sessions::{Session, Sessions, clock, until};
+use crate::sessions::{Session, clock, until};
 use crate::time_arg::seconds;
 
 /// The `barrier` command.
@@ -51,54 +51,44 @@ impl BarrierArgs {
     }
 }
 
-pub(crate) async fn run(
-    sessions: &mut Sessions,
-    session: &Session,
-    args: &BarrierArgs,
-    deadline: Option<Instant>,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &BarrierArgs) -> Result<(), Failure> {
     let barrier = Barrier::new(&session.client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
-            sessions.run_connected(barrier.set()).await.map_err(Failure::of_write)??;
+            session.run_connected(barrier.set()).await.map_err(Failure::of_write)??;
             "set"
         }
         BarrierArgs { remove: true, .. } => {
             refuse_other_node(&session.retry, &args.path).await?;
-            sessions.run_connected(barrier.remove()).await.map_err(Failure::of_write)??;
+            session.run_connected(barrier.remove()).await.map_err(Failure::of_write)??;
             "removed"
         }
         BarrierArgs { timeout: Some(Duration::ZERO), .. } => {
-            if !sessions.run_connected(is_open(&session.retry, &barrier)).await?? {
+            if !session.run_connected(is_open(&session.retry, &barrier)).await?? {
                 return Err(Failure::still_set(&args.path));
             }
             "waited"
         }
         BarrierArgs { .. } => {
-            wait(sessions, session, &barrier, deadline).await?;
+            wait(session, &barrier).await?;
             "waited"
         }
     };
     session.print_done(&args.path, what)
 }
 
-async fn wait(
-    sessions: &mut Sessions,
-    session: &Session,
-    barrier: &Barrier,
-    deadline: Option<Instant>,
-) -> Result<(), Failure> {
+async fn wait(session: &Session, barrier: &Barrier) -> Result<(), Failure> {
     // Without a majority, nobody can tell whether the barrier is set.
-    session.wait_for_majority(deadline).await?;
+    session.wait_for_majority().await?;
     let waited = tokio::select! {
-        waited = sessions.run_connected(barrier.wait()) => Some(waited),
-        () = until(deadline) => None,
+        waited = session.run_connected(barrier.wait()) => Some(waited),
+        () = until(session.deadline) => None,
     };
-    sessions.count_answers();
+    session.count_answers();
     match waited {
         Some(waited) => Ok(waited??),
-        None if sessions.were_of_use() => Err(Failure::still_set(barrier.path())),
-        None => Err(sessions.silent()),
+        None if session.was_of_use() => Err(Failure::still_set(barrier.path())),
+        None => Err(session.silent()),
     }
 }
 

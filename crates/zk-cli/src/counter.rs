@@ -7,7 +7,7 @@ use zk_recipes::session::{Client, ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
-use crate::sessions::{Session, Sessions};
+use crate::sessions::Session;
 
 /// The `counter` command.
 #[derive(Debug, ClapArgs)]
@@ -50,16 +50,12 @@ pub(crate) struct Counter {
     acl: NewNodeAcl,
 }
 
-pub(crate) async fn run(
-    sessions: &mut Sessions,
-    session: &Session,
-    counter: &Counter,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, counter: &Counter) -> Result<(), Failure> {
     if counter.set.is_some() && !counter.force {
         refuse_other_data(&session.retry, counter).await?;
     }
     let is_read = counter.add.is_none() && counter.set.is_none();
-    let applied = sessions.run_connected(apply(&session.client, counter)).await;
+    let applied = session.run_connected(apply(&session.client, counter)).await;
     let number = applied.map_err(|silent| if is_read { silent } else { silent.of_write() })??;
     session.output.print([number.to_string()], || json!({ "number": number }))
 }

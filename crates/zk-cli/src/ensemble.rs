@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::{EnsembleConfig, EnsembleMember, ErrorCode, Zxid};
 
 use crate::failure::Failure;
+use crate::node_arg::Nothing;
 use crate::output::Output;
 use crate::sessions::Session;
 use crate::text::printable;
@@ -41,7 +42,7 @@ impl Reconfig {
     }
 }
 
-pub(crate) async fn config(session: &Session) -> Result<(), Failure> {
+pub(crate) async fn config(session: &Session, _: &Nothing) -> Result<(), Failure> {
     let config = session.retry.run(|client| client.get_config()).await?;
     if config.members.is_empty() {
         session.output.note("the server names no members: it stands alone, and is no ensemble");

@@ -43,7 +43,11 @@ pub(crate) struct Export {
 
 /// Prints a node and all below it. Ephemeral nodes are left out: they belong to sessions. So are the
 /// ensemble's own nodes, if all nodes of the ensemble are exported.
-pub(crate) async fn run(session: &Session, export: &Export) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &Export) -> Result<(), Failure> {
+    export(session, args).await.map_err(Failure::of_stream)
+}
+
+async fn export(session: &Session, export: &Export) -> Result<(), Failure> {
     let root = &export.path;
     let leaves_out = ensembles_own(root, &session.context.servers)?;
     let is_whole = leaves_out("/zookeeper");

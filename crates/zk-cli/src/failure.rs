@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::time::Duration;
 use std::{fmt, io};
 
 use serde_json::{Value, json};
@@ -113,29 +112,9 @@ impl Failure {
         Self::new(USAGE, message.into())
     }
 
-    /// Returns the failure for an ensemble that opens a session and answers no request.
-    pub(crate) fn silent(servers: &str) -> Self {
-        let message = format!("{servers}: there is a session, but no request is carried out");
-        Self::new(UNREACHABLE, message)
-    }
-
-    /// Returns the failure for servers that answer reads, and have lost the majority for longer than the
-    /// command may wait.
-    pub(crate) fn no_majority(servers: &str) -> Self {
-        let message = format!("{servers}: no server with a majority in time; see zk doctor");
-        Self::new(UNREACHABLE, message)
-    }
-
-    /// Returns the failure of a connection attempt after so much time.
-    pub(crate) fn no_session(servers: &str, time: Duration) -> Self {
-        let seconds = time.as_secs_f64();
-        let message = format!("connect to {servers}: no session in {seconds:.1} s; see --retry");
-        Self::new(UNREACHABLE, message)
-    }
-
-    /// Adds that there was a session before.
-    pub(crate) fn after_a_session(self) -> Self {
-        self.about("the session has ended, and no other one is open")
+    /// Returns the failure for an ensemble that does not serve this client in time.
+    pub(crate) fn unreachable(servers: &str, why: &str) -> Self {
+        Self::new(UNREACHABLE, format!("{servers}: {why}"))
     }
 
     /// Adds what the failure is about.

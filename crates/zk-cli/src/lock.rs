@@ -45,6 +45,7 @@ async fn connected(client: &Client) {
 }
 
 pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
+    sessions.set_name(task.contender.client_name());
     if task.timeout != Some(Duration::ZERO) {
         sessions.wait_for_servers();
     }
@@ -63,7 +64,7 @@ pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failur
         };
         let failure = match hold(&session, &lock, &task, &mut signals).await {
             Ok(code) => {
-                return release(&mut sessions, &session.client, lock, code, &mut signals).await;
+                return release(&session, lock, code, &mut signals).await;
             }
             Err(failure) => failure,
         };
@@ -107,8 +108,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(200);
 
 /// Releases the lock after the command has ended with the exit status `code`.
 async fn release(
-    sessions: &mut Sessions,
-    client: &Client,
+    session: &Session,
     lock: AcquiredLock,
     code: u8,
     signals: &mut Signals,
@@ -116,14 +116,14 @@ async fn release(
     let lost = tokio::select! {
         // A silent ensemble does not receive the release. It deletes the node when the session
         // ends.
-        lost = sessions.run_connected(lock.release()) => lost.ok().flatten(),
+        lost = session.run_connected(lock.release()) => lost.ok().flatten(),
         // A signal ends the wait for servers that do not answer. The lock was held until the
         // command had ended, and the node is deleted with the session.
         () = signals.next_ending() => return Ok(code),
     };
-    let cause = client.last_disconnect();
+    let cause = session.client.last_disconnect();
     tokio::select! {
-        () = client.close() => {}
+        () = session.client.close() => {}
         () = signals.next_ending() => {}
     }
     match lost {
@@ -148,22 +148,21 @@ async fn acquire(
         Some(Duration::ZERO) => Approach::Look,
         _ => Approach::Wait,
     };
+    let mut last: Option<Session> = None;
     loop {
         let opened = signals.unless_interrupted(sessions.open(deadline)).await?;
-        let session = match opened {
-            Err(_) if is_over(deadline) && sessions.were_there() => {
-                return Err(too_late(sessions, task));
-            }
-            opened => opened?,
+        let session = match (opened, last) {
+            (Err(_), Some(last)) if is_over(deadline) => return Err(too_late(&last, task)),
+            (opened, _) => opened?,
         };
-        signals.unless_interrupted(session.wait_for_majority(deadline)).await??;
+        signals.unless_interrupted(session.wait_for_majority()).await??;
         tokio::select! {
             biased;
-            acquired = sessions.run_connected(task.acquire(&session.client, how)) => match acquired? {
+            acquired = session.run_connected(task.acquire(&session.client, how)) => match acquired? {
                 Ok(Some(lock)) => return Ok((session, lock)),
                 Ok(None) => return Err(not_in_time(&session.client, task).await),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
-                Err(_) if !sessions.may_go_on() => return Err(sessions.silent()),
+                Err(_) if !session.may_go_on() => return Err(session.silent()),
                 Err(_) => {}
             },
             () = until(deadline) => {}
@@ -171,12 +170,13 @@ async fn acquire(
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
-            return Err(if sessions.were_of_use() {
+            return Err(if session.was_of_use() {
                 not_in_time(&session.client, task).await
             } else {
-                sessions.silent()
+                session.silent()
             });
         }
+        last = Some(session);
     }
 }
 
@@ -187,11 +187,11 @@ async fn not_in_time(client: &Client, task: &Task) -> Failure {
 }
 
 /// Returns the failure after the deadline: the lock is held by others, or no server answers.
-fn too_late(sessions: &mut Sessions, task: &Task) -> Failure {
-    if sessions.were_of_use() {
+fn too_late(session: &Session, task: &Task) -> Failure {
+    if session.was_of_use() {
         Failure::not_in_time(task.wanted.not_in_time())
     } else {
-        sessions.silent()
+        session.silent()
     }
 }
 

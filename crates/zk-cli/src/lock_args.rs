@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::path::Path;
 use std::slice;
 use std::time::Duration;
 
@@ -109,7 +110,7 @@ pub(crate) struct Elect {
     path: String,
 
     #[command(flatten)]
-    pub(crate) contender: Contender,
+    contender: Contender,
 }
 
 /// A contender, and the command that it runs.
@@ -196,10 +197,10 @@ pub(crate) struct Semaphore {
     /// It includes connecting. If the ensemble answers no request in that time, the exit
     /// status is 69. One attempt takes at most 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) timeout: Option<Duration>,
+    timeout: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) contender: Contender,
+    contender: Contender,
 }
 
 /// The `multilock` command.
@@ -228,16 +229,24 @@ pub(crate) struct Multilock {
     /// It includes connecting. If the ensemble answers no request in that time, the exit
     /// status is 69. One attempt at all locks takes at most 10 s.
     #[arg(long, value_name = "S", value_parser = seconds)]
-    pub(crate) timeout: Option<Duration>,
+    timeout: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) contender: Contender,
+    contender: Contender,
 }
 
 impl Contender {
     fn task(&self, kind: Kind, paths: &[String], timeout: Option<Duration>) -> Task {
         let (wanted, contender) = (LockSpec { kind, paths: paths.to_vec() }, self.clone());
         Task { wanted, timeout, revocable: false, stands_again: false, contender }
+    }
+
+    /// Returns the name under which others see this client in the queue of a lock.
+    pub(crate) fn client_name(&self) -> Option<String> {
+        self.name.clone().or_else(|| {
+            let program = Path::new(self.command.first()?).file_name()?;
+            Some(program.to_string_lossy().into_owned())
+        })
     }
 
     /// Returns the time from SIGTERM to SIGKILL for a command that outlasts its lock.

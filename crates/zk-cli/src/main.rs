@@ -22,6 +22,7 @@ mod import;
 mod lock;
 mod lock_args;
 mod man;
+mod node_arg;
 mod nodes;
 mod output;
 mod participants;
@@ -62,7 +63,7 @@ use self::failure::{Failure, USAGE};
 use self::output::{Output, data_json};
 use self::plain::{Plain, Work};
 use self::reach::Reach;
-use self::sessions::{Context, Sessions};
+use self::sessions::{Contact, Context, Sessions};
 use self::verbose_log::VerboseLog;
 
 fn main() -> ExitCode {
@@ -146,13 +147,8 @@ async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
 async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Result<u8, Failure> {
     subtree::limit_trees(args.limits.tree_limit);
     let reach = Reach::of(args)?;
-    let config = match command.client_name() {
-        Some(name) => reach.config()?.name(name),
-        // A full pipe blocks this thread, and must not end the session.
-        None => reach.config()?.dedicated_thread(),
-    };
+    let config = reach.config()?;
     args.paths.iter().try_for_each(|path| validate_path(path))?;
-    command.prepare()?;
     let connector = ServerConnector::new(reach.tls)?;
     args.security.notes_about_files().iter().for_each(|note| output.note(note));
     let log = args.verbose.then(|| VerboseLog::new(output));
@@ -162,6 +158,7 @@ async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Res
         is_in_the_clear: connector.is_in_the_clear(&args.connect),
         output,
         log,
+        contact: Contact::default(),
     });
     let config = config.connector(connector);
     let sessions = Sessions::new(config, args.retry, Rc::clone(&context));

@@ -12,10 +12,11 @@ use zk_recipes::session::{
 use crate::acl::NewNodeAcl;
 use crate::data::NewData;
 use crate::failure::{Failure, NO_CHROOT};
+use crate::node_arg::Node;
 use crate::output::data_json;
 use crate::progress::Progress;
-use crate::sessions::{Session, Sessions};
-use crate::subtree::{TreeSize, checked, sorted_paths};
+use crate::sessions::Session;
+use crate::subtree::{TreeSize, checked, sorted_paths, visible_paths};
 
 /// The `create` command.
 #[derive(Debug, ClapArgs)]
@@ -33,7 +34,7 @@ pub(crate) struct Create {
     /// The node is deleted with the session, a session timeout after this command has
     /// ended.
     #[arg(long, conflicts_with_all = ["container", "ttl"])]
-    pub(crate) ephemeral: bool,
+    ephemeral: bool,
     /// The server appends a growing number.
     #[arg(long, conflicts_with = "container")]
     sequential: bool,
@@ -94,12 +95,33 @@ pub(crate) struct Delete {
     recursive: bool,
 }
 
-pub(crate) async fn revoke(
-    sessions: &mut Sessions,
-    session: &Session,
-    node: &str,
-) -> Result<(), Failure> {
-    let asked = sessions.run_connected(request_revocation(session, node)).await;
+/// The `revoke` command.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Revoke {
+    /// The node, as `participants` lists it.
+    node: String,
+}
+
+/// The `sync` command.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sync {
+    /// Any node.
+    #[arg(default_value = "/")]
+    path: String,
+}
+
+/// The `ls` command.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Ls {
+    /// The node.
+    path: String,
+    /// List the paths of the node and of all nodes below it.
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+pub(crate) async fn revoke(session: &Session, Revoke { node }: &Revoke) -> Result<(), Failure> {
+    let asked = session.run_connected(request_revocation(session, node)).await;
     asked.map_err(Failure::of_write)?
 }
 
@@ -117,7 +139,7 @@ async fn request_revocation(session: &Session, node: &str) -> Result<(), Failure
     }
 }
 
-pub(crate) async fn sync(session: &Session, path: &str) -> Result<(), Failure> {
+pub(crate) async fn sync(session: &Session, Sync { path }: &Sync) -> Result<(), Failure> {
     session.retry.run(|client| client.sync(path)).await?;
     session.print_done(path, "synced")
 }
@@ -127,7 +149,7 @@ pub(crate) async fn create(session: &Session, create: &Create) -> Result<(), Fai
         create_parents(&session.client, &create.path, create.acl.entries()).await?;
     }
     let (path, data) = (create.path.as_str(), create.data.or_empty()?);
-    let acl = create.acl.entries();
+    let (acl, ephemeral) = (create.acl.entries(), create.ephemeral);
     let create = |client: &Client| {
         let node = client.create_builder(path).data(data).acl(acl).mode(mode(create));
         match create.ttl {
@@ -147,7 +169,12 @@ pub(crate) async fn create(session: &Session, create: &Create) -> Result<(), Fai
         };
         failure.with_hint(ErrorCode::UNIMPLEMENTED, ttl_hint)
     })?;
-    session.output.print([created.path.clone()], || json!({ "path": created.path }))
+    session.output.print([created.path.clone()], || json!({ "path": created.path }))?;
+    if ephemeral {
+        // The session is left to expire, and the node with it.
+        drop(session.client.detach());
+    }
+    Ok(())
 }
 
 fn mode(create: &Create) -> CreateMode {
@@ -169,7 +196,7 @@ async fn create_parents(client: &Client, path: &str, acl: &[Acl]) -> Result<(), 
     }
 }
 
-pub(crate) async fn get(session: &Session, path: &str) -> Result<(), Failure> {
+pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
     let node = session.retry.get_data(path).await?;
     let json = || json!({ "data": node.nullable().map(data_json), "stat": stat_json(&node.stat) });
     session.output.print_data(&node.data, json)
@@ -343,7 +370,7 @@ pub(crate) async fn delete_branch(
 /// Lists in a row without a node deleted, of which each level of the tree takes one.
 const LISTED_IN_VAIN_MAX: usize = 2_000;
 
-pub(crate) async fn exists(session: &Session, path: &str) -> Result<(), Failure> {
+pub(crate) async fn exists(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
     let stat = session.retry.exists(path).await?;
     session.output.print(
         [stat.is_some().to_string()],
@@ -359,14 +386,21 @@ fn missing(path: &str) -> Failure {
     }
 }
 
-pub(crate) async fn ls(session: &Session, path: &str) -> Result<(), Failure> {
-    let children = checked(session.retry.get_children(path).await?)?.names;
-    let mut names: Vec<String> = children.names().map(std::borrow::Cow::into_owned).collect();
-    names.sort_unstable();
-    session.output.print_each(&names, String::clone, |name| json!(name))
+/// Prints the names of the children, or the paths of a node and of all nodes below it, each before those
+/// below it.
+pub(crate) async fn ls(session: &Session, Ls { path, recursive }: &Ls) -> Result<(), Failure> {
+    let listed = if *recursive {
+        visible_paths(session, path).await?
+    } else {
+        let children = checked(session.retry.get_children(path).await?)?.names;
+        let mut names: Vec<_> = children.names().map(std::borrow::Cow::into_owned).collect();
+        names.sort_unstable();
+        names
+    };
+    session.output.print_each(&listed, String::clone, |name| json!(name))
 }
 
-pub(crate) async fn stat(session: &Session, path: &str) -> Result<(), Failure> {
+pub(crate) async fn stat(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
     let stat = session.retry.exists(path).await?.ok_or_else(|| missing(path))?;
     session.output.print(stat_lines(&stat), || stat_json(&stat))
 }

@@ -16,7 +16,7 @@ use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore
 use crate::failure::Failure;
 use crate::lock_args::LockSpec;
 use crate::output::{Output, data_json, fitted};
-use crate::sessions::{Session, Sessions, clock, wall_clock};
+use crate::sessions::{Session, clock, wall_clock};
 use crate::text::{data_text, printable};
 
 /// The `participants` command.
@@ -40,13 +40,9 @@ pub(crate) struct Participants {
     table: bool,
 }
 
-pub(crate) async fn run(
-    sessions: &mut Sessions,
-    session: &Session,
-    wanted: &Participants,
-) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, wanted: &Participants) -> Result<(), Failure> {
     let listing = list(&session.client, &wanted.path, wanted.semaphore);
-    let listed = sessions.run_connected(listing).await??;
+    let listed = session.run_connected(listing).await??;
     if listed.is_empty() {
         print_why_empty(session, &wanted.path, wanted.semaphore).await?;
     }

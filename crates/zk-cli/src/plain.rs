@@ -3,8 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use clap::{Args as ClapArgs, Subcommand};
-use tokio::time::Instant;
+use clap::Subcommand;
 
 use crate::acl::{self, SetAcl};
 use crate::barrier::{self, BarrierArgs};
@@ -14,17 +13,35 @@ use crate::ensemble::{self, Reconfig};
 use crate::export::{self, Export};
 use crate::failure::Failure;
 use crate::import::{self, Import};
-use crate::nodes::{self, Create, Delete, Set};
+use crate::node_arg::{Node, Nothing};
+use crate::nodes::{self, Create, Delete, Ls, Revoke, Set, Sync};
 use crate::participants::{self, Participants};
 use crate::sessions::{Session, Sessions};
 use crate::subtree::{self, Ephemerals, Find, Tree};
 use crate::txn::{self, Txn};
 
-/// A command that needs one session at a time, and may be repeated in another one.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Plain {
+/// Declares the commands: the help of each, its options, and the function that runs it.
+macro_rules! commands {
+    ($($(#[$help:meta])* $name:ident($options:ty) => $run:path,)*) => {
+        /// A command that needs one session at a time, and may be repeated in another one.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Plain {
+            $($(#[$help])* $name($options),)*
+        }
+
+        impl Plain {
+            fn run_in<'a>(&'a self, session: &'a Session) -> Work<'a, ()> {
+                match self {
+                    $(Self::$name(options) => Box::pin($run(session, options)),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// List the services below a path, or the instances of one, or follow them.
-    Discover(Discover),
+    Discover(Discover) => discover::list,
 
     /// Ask the holder of a node to release its lock or permits.
     ///
@@ -33,10 +50,7 @@ pub(crate) enum Plain {
     #[command(after_help = "\
 Example:
   zk revoke $(zk participants /locks/report | head -1 | cut -f 1)")]
-    Revoke {
-        /// The node, as `participants` lists it.
-        node: String,
-    },
+    Revoke(Revoke) => nodes::revoke,
 
     /// List the holder of a lock and its waiters, in order.
     ///
@@ -51,10 +65,10 @@ Example:
     /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
     /// path of a lock that nobody uses. A line on standard error tells it, as it does if the path is not
     /// one of a lock.
-    Participants(Participants),
+    Participants(Participants) => participants::run,
 
     /// Create a node and print its path.
-    Create(Create),
+    Create(Create) => nodes::create,
 
     /// Print a node's data, as it is.
     #[command(after_help = "\
@@ -62,50 +76,44 @@ Examples:
   zk get /app/config
   zk get /app/config --json
   zk get /app/logo > logo.png")]
-    Get(Node),
+    Get(Node) => nodes::get,
 
     /// Replace a node's data, from the command line, standard input or a file.
-    Set(Set),
+    Set(Set) => nodes::set,
 
     /// Delete a node.
-    Delete(Delete),
+    Delete(Delete) => nodes::delete,
 
     /// Apply several operations in one transaction.
-    Txn(Txn),
+    Txn(Txn) => txn::run,
 
     /// Check whether a node exists: `true`, or `false` and exit status 1.
     #[command(after_help = "\
 Example:
   zk exists /app/config")]
-    Exists(Node),
+    Exists(Node) => nodes::exists,
 
     /// List the names of a node's children, sorted.
     #[command(after_help = "\
 Examples:
   zk ls /
   zk ls /app --recursive")]
-    Ls {
-        /// The node.
-        path: String,
-        /// List the paths of the node and of all nodes below it.
-        #[arg(long, short = 'R')]
-        recursive: bool,
-    },
+    Ls(Ls) => nodes::ls,
 
     /// Draw a node and the nodes below it.
-    Tree(Tree),
+    Tree(Tree) => subtree::tree,
 
     /// List the paths of the nodes below a node that match.
-    Find(Find),
+    Find(Find) => subtree::find,
 
     /// List the ephemeral nodes below a node: the session, a tab, the path.
-    Ephemerals(Ephemerals),
+    Ephemerals(Ephemerals) => subtree::ephemerals,
 
     /// Print the number of nodes below a node.
     #[command(after_help = "\
 Example:
   zk count /app")]
-    Count(Node),
+    Count(Node) => subtree::count,
 
     /// Print a counter, or add to it.
     ///
@@ -115,13 +123,13 @@ Example:
     /// An addition never counts twice. If the connection is lost and the node does not show the
     /// outcome, the command fails, and says that the request may have been applied. With --once the
     /// command can be repeated: of all additions with one id, one counts.
-    Counter(Counter),
+    Counter(Counter) => counter::run,
 
     /// Wait until a barrier is removed; set it, or remove it.
     ///
     /// The barrier is set while its node exists, as that of Curator's DistributedBarrier. It outlives
     /// the command that sets it. Its removal ends the wait of all commands and Java services.
-    Barrier(BarrierArgs),
+    Barrier(BarrierArgs) => barrier::run,
 
     /// Print a node and all below it as JSON lines: data and access control lists.
     ///
@@ -132,7 +140,7 @@ Example:
     /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
     /// not set the access control list of a node. Such a node ends the export, and so does a node that
     /// this client may not read: see --no-acl and --skip-unreadable.
-    Export(Export),
+    Export(Export) => export::run,
 
     /// Create the nodes of JSON lines on standard input, as zk export prints them.
     ///
@@ -149,7 +157,7 @@ Example:
     /// the entry, and its repetition removes it: with the same credentials, or with --resume FILE.
     /// Servers before 3.7 do not tell a client its identities: with credentials, the repetition
     /// needs --overwrite there. The lines must be in the order of zk export.
-    Import(Import),
+    Import(Import) => import::run,
 
     /// Wait until the server has applied all that the leader has.
     ///
@@ -158,11 +166,7 @@ Example:
     #[command(after_help = "\
 Example:
   zk sync && zk get /app/config")]
-    Sync {
-        /// Any node.
-        #[arg(default_value = "/")]
-        path: String,
-    },
+    Sync(Sync) => nodes::sync,
 
     /// Print the servers of the ensemble, as the ensemble knows them.
     ///
@@ -171,16 +175,16 @@ Example:
     #[command(after_help = "\
 Example:
   zk config --json")]
-    Config,
+    Config(Nothing) => ensemble::config,
 
     /// Add servers to the ensemble, or remove them.
-    Reconfig(Reconfig),
+    Reconfig(Reconfig) => ensemble::reconfig,
 
     /// Print the status of a node.
     #[command(after_help = "\
 Example:
   zk stat /app/config")]
-    Stat(Node),
+    Stat(Node) => nodes::stat,
 
     /// Print a node's access control list, one SCHEME:ID:PERMS a line.
     ///
@@ -188,10 +192,10 @@ Example:
     #[command(after_help = "\
 Example:
   zk getacl /app/config")]
-    Getacl(Node),
+    Getacl(Node) => acl::get,
 
     /// Replace the access control list of a node, or of a node and all below it.
-    Setacl(SetAcl),
+    Setacl(SetAcl) => acl::set,
 
     /// Print the identities of this client on the server, one SCHEME:ID a line.
     ///
@@ -201,19 +205,13 @@ Example:
     #[command(after_help = "\
 Example:
   zk whoami")]
-    Whoami,
-}
-
-/// The argument of a command that has no other one.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Node {
-    /// The node.
-    path: String,
+    Whoami(Nothing) => acl::who_am_i,
 }
 
 impl Plain {
-    /// As [`InSession::prepare`](crate::args::InSession::prepare).
-    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+    /// Prepares the command before it connects: reads its data, which standard input may delay, and
+    /// checks what the definition of the command line cannot express.
+    fn prepare(&self) -> Result<(), Failure> {
         match self {
             Self::Discover(discover) => Ok(discover.path().map(drop)?),
             Self::Txn(txn) => txn.operations().map(drop),
@@ -232,67 +230,15 @@ pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 
 /// Runs the command, and repeats it in another session if its session has ended and nothing was
 /// applied.
 pub(crate) async fn run(mut sessions: Sessions, command: &Plain) -> Result<u8, Failure> {
+    command.prepare()?;
     let deadline = match command {
         Plain::Barrier(args) => args.deadline(),
         _ => None,
     };
-    loop {
-        let session = sessions.open(deadline).await?;
-        let result = operate(&mut sessions, &session, command, deadline).await;
-        match &result {
-            // The session is left to expire, and the ephemeral node with it.
-            Ok(()) if matches!(command, Plain::Create(create) if create.ephemeral) => {
-                drop(session.client.detach());
-            }
-            Err(failure) if failure.starts_over() => {
-                sessions.count_answers();
-                if sessions.may_go_on() {
-                    continue;
-                }
-                session.client.close().await;
-            }
-            _ => session.client.close().await,
-        }
-        return result.map(|()| 0);
-    }
-}
-
-fn operate<'a>(
-    sessions: &'a mut Sessions,
-    session: &'a Session,
-    command: &'a Plain,
-    deadline: Option<Instant>,
-) -> Work<'a, ()> {
-    match command {
-        Plain::Discover(args) => Box::pin(discover::list(session, args)),
-        Plain::Revoke { node } => Box::pin(nodes::revoke(sessions, session, node)),
-        Plain::Participants(wanted) => Box::pin(participants::run(sessions, session, wanted)),
-        Plain::Create(create) => Box::pin(nodes::create(session, create)),
-        Plain::Get(node) => Box::pin(nodes::get(session, &node.path)),
-        Plain::Set(set) => Box::pin(nodes::set(session, set)),
-        Plain::Delete(delete) => Box::pin(nodes::delete(session, delete)),
-        Plain::Txn(txn) => Box::pin(txn::run(session, txn)),
-        Plain::Exists(node) => Box::pin(nodes::exists(session, &node.path)),
-        Plain::Ls { path, recursive: false } => Box::pin(nodes::ls(session, path)),
-        Plain::Ls { path, recursive: true } => Box::pin(subtree::ls(session, path)),
-        Plain::Tree(tree) => Box::pin(subtree::tree(session, tree)),
-        Plain::Find(find) => Box::pin(subtree::find(session, find)),
-        Plain::Ephemerals(wanted) => Box::pin(subtree::ephemerals(session, wanted)),
-        Plain::Count(node) => Box::pin(subtree::count(session, &node.path)),
-        Plain::Counter(counter) => Box::pin(counter::run(sessions, session, counter)),
-        Plain::Barrier(args) => Box::pin(barrier::run(sessions, session, args, deadline)),
-        Plain::Export(wanted) => {
-            Box::pin(async { export::run(session, wanted).await.map_err(Failure::of_stream) })
-        }
-        Plain::Import(wanted) => {
-            Box::pin(async { import::run(session, wanted).await.map_err(Failure::of_stream) })
-        }
-        Plain::Sync { path } => Box::pin(nodes::sync(session, path)),
-        Plain::Config => Box::pin(ensemble::config(session)),
-        Plain::Reconfig(change) => Box::pin(ensemble::reconfig(session, change)),
-        Plain::Stat(node) => Box::pin(nodes::stat(session, &node.path)),
-        Plain::Getacl(node) => Box::pin(acl::get(session, &node.path)),
-        Plain::Setacl(wanted) => Box::pin(acl::set(session, wanted)),
-        Plain::Whoami => Box::pin(acl::who_am_i(session)),
-    }
+    let work = async |session: &Session| {
+        let done = command.run_in(session).await;
+        session.client.close().await;
+        done
+    };
+    sessions.run(deadline, work).await.map(|()| 0)
 }

@@ -54,7 +54,7 @@ pub(crate) struct Register {
     path: String,
 
     #[command(flatten)]
-    pub(crate) data: NewData,
+    data: NewData,
 
     /// Time limit for the creation of the node, after which the exit status is 75.
     #[arg(long, value_name = "S", value_parser = seconds)]
@@ -76,6 +76,7 @@ pub(crate) struct Register {
 }
 
 pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u8, Failure> {
+    let data = register.data.or_empty()?;
     let output = sessions.context().output;
     let mut state = match &register.state_file {
         Some(path) => StateFile::open(path, output)?,
@@ -87,7 +88,7 @@ pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u
     let deadline = register.timeout.map(|limit| clock() + limit);
     let manager = signals.unless_interrupted(sessions.open_manager(deadline)).await??;
     let builder = PersistentNode::builder(&manager, &register.path);
-    let builder = builder.data(register.data.or_empty()?).acl(register.acl.entries());
+    let builder = builder.data(data).acl(register.acl.entries());
     let previous = state.as_ref().and_then(StateFile::session);
     let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;

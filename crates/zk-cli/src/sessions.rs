@@ -1,6 +1,7 @@
 //! Sessions of a command, opened one after the other, and limits for an ensemble that does not
 //! answer.
 
+use std::cell::Cell;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -62,6 +63,18 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     /// Where sessions and their events are printed.
     pub(crate) log: Option<VerboseLog>,
+    pub(crate) contact: Contact,
+}
+
+/// What the ensemble has answered, over all sessions of a command.
+#[derive(Default)]
+pub(crate) struct Contact {
+    /// Whether any request was answered.
+    answered: Cell<bool>,
+    /// When the present series of sessions without a reply began.
+    fruitless_since: Cell<Option<Instant>>,
+    /// Whether a silent ensemble, and another session after the first one, are awaited without a limit.
+    keeps_trying: Cell<bool>,
 }
 
 /// A session of a command.
@@ -72,15 +85,11 @@ pub(crate) struct Session {
     pub(crate) retry: Retry,
     pub(crate) output: Output,
     pub(crate) context: Rc<Context>,
+    /// When the command is to end, connecting included.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Session {
-    fn new(client: Client, context: &Rc<Context>) -> Self {
-        let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
-        let retry = client.retry(policy.timeout(idle_limit(&client)));
-        Self { client, retry, output: context.output, context: Rc::clone(context) }
-    }
-
     /// Returns the same session, whose `retry` has no limit.
     pub(crate) fn endless(&self) -> Self {
         let retry = self.client.retry(RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX));
@@ -91,11 +100,14 @@ impl Session {
     ///
     /// A command that waits for others, for a lock or at a barrier, has no time limit of its own for
     /// that: the limit of silence is one of the connection. It fails when no server answers reads for so
-    /// long, and after `deadline`.
-    pub(crate) async fn wait_for_majority(&self, deadline: Option<Instant>) -> Result<(), Failure> {
+    /// long, and after the deadline.
+    pub(crate) async fn wait_for_majority(&self) -> Result<(), Failure> {
         tokio::select! {
             served = self.served() => served,
-            () = until(deadline) => Err(Failure::no_majority(&self.context.servers)),
+            () = until(self.deadline) => {
+                let why = "no server with a majority in time; see zk doctor";
+                Err(Failure::unreachable(&self.context.servers, why))
+            }
         }
     }
 
@@ -114,7 +126,7 @@ impl Session {
                 Ok(_) => heard = clock(),
                 Err(error) if error.code().is_some() => heard = clock(), // it may not read the root
                 Err(_) if clock() - heard < idle_limit(client) => {}
-                Err(_) => return Err(Failure::silent(&self.context.servers)),
+                Err(_) => return Err(self.silent()),
             }
         }
         Ok(())
@@ -124,24 +136,105 @@ impl Session {
     pub(crate) fn print_done(&self, path: &str, what: &str) -> Result<(), Failure> {
         self.output.print([], || json!({ "path": path, "done": what }))
     }
+
+    /// Runs `work`, and fails if the ensemble is silent for too long.
+    pub(crate) async fn run_connected<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            failure = self.silence() => Err(failure),
+        }
+    }
+
+    /// Waits until the leader has answered nothing for the limit of silence. Meanwhile it sends a
+    /// `sync` from time to time, which servers do not log. All callers share its code: it is boxed.
+    #[inline(never)]
+    fn silence(&self) -> Pin<Box<dyn Future<Output = Failure> + '_>> {
+        Box::pin(async {
+            if self.context.contact.keeps_trying.get() {
+                return pending().await;
+            }
+            let limit = idle_limit(&self.client);
+            let pause = (self.client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX);
+            let probe = self.client.with_timeout(pause);
+            let mut heard = clock();
+            while clock() - heard < limit {
+                sleep(pause).await;
+                // The lease shows replies from before this call.
+                if self.listen() || probe.sync("/").await.is_ok() {
+                    self.was_answered();
+                    heard = clock();
+                }
+            }
+            self.silent()
+        })
+    }
+
+    /// Returns the failure for sessions in which no request is answered.
+    pub(crate) fn silent(&self) -> Failure {
+        let why = "there is a session, but no request is carried out";
+        Failure::unreachable(&self.context.servers, why)
+    }
+
+    /// Returns true if a quorum has answered recently.
+    fn listen(&self) -> bool {
+        let is_heard = self.client.stats().lease_left.is_some();
+        if is_heard {
+            self.was_answered();
+        }
+        is_heard
+    }
+
+    /// Records that a request was answered.
+    fn was_answered(&self) {
+        self.context.contact.answered.set(true);
+        self.context.contact.fruitless_since.set(None);
+    }
+
+    /// Records that requests were answered, if the statistics of this session show any.
+    pub(crate) fn count_answers(&self) {
+        // One of them may say that the session has ended.
+        if self.client.stats().request_latency.count() > 1 {
+            self.was_answered();
+        }
+    }
+
+    /// Returns true if another session makes sense after this one has ended. Either a request was
+    /// answered in it, or sessions without replies have lasted no longer than the limit of silence.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.listen();
+        let (contact, limit) = (&self.context.contact, idle_limit(&self.client));
+        contact.keeps_trying.get() || contact.silent_for().is_none_or(|silent| silent < limit)
+    }
+
+    /// Returns true if the ensemble has answered a request, or has had no time to do so.
+    pub(crate) fn was_of_use(&self) -> bool {
+        self.listen();
+        let contact = &self.context.contact;
+        contact.answered.get() || contact.silent_for().is_none_or(|silent| silent < SILENCE_MIN)
+    }
+}
+
+impl Contact {
+    fn silent_for(&self) -> Option<Duration> {
+        self.fruitless_since.get().map(|since| clock() - since)
+    }
 }
 
 /// The sessions of a command, one after the other.
 pub(crate) struct Sessions {
     config: Config<ServerConnector>,
+    /// The name under which others see this client in the queue of a lock.
+    name: Option<String>,
     context: Rc<Context>,
     manager: Option<SessionManager>,
-    current: Option<Client>,
-    /// When the present series of sessions without a reply began.
-    fruitless_since: Option<Instant>,
-    /// Whether any request was answered.
-    answered: bool,
     /// The longest time to open a session.
     connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
     refused_timeout: Duration,
-    /// Whether another session is awaited without a limit after the first one.
-    keeps_trying: bool,
     /// The last session, also after it has ended.
     last_opened: Option<SessionId>,
 }
@@ -153,18 +246,15 @@ impl Sessions {
         retry: Option<Duration>,
         context: Rc<Context>,
     ) -> Self {
-        Self {
-            config,
-            context,
-            manager: None,
-            current: None,
-            fruitless_since: None,
-            answered: false,
-            connect_timeout: retry.unwrap_or(CONNECT_TIMEOUT),
-            refused_timeout: retry.unwrap_or(REFUSED_TIMEOUT),
-            keeps_trying: false,
-            last_opened: None,
-        }
+        let connect_timeout = retry.unwrap_or(CONNECT_TIMEOUT);
+        let refused_timeout = retry.unwrap_or(REFUSED_TIMEOUT);
+        let (name, manager, last_opened) = (None, None, None);
+        Self { config, name, context, manager, connect_timeout, refused_timeout, last_opened }
+    }
+
+    /// Names this client in the queues of locks.
+    pub(crate) fn set_name(&mut self, name: Option<String>) {
+        self.name = name;
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -173,8 +263,8 @@ impl Sessions {
 
     /// Waits without a limit for the next session, once there was one, and for a silent ensemble.
     /// The command is meant to run for as long as nobody ends it.
-    pub(crate) fn keep_trying(&mut self) {
-        self.keeps_trying = true;
+    pub(crate) fn keep_trying(&self) {
+        self.context.contact.keeps_trying.set(true);
     }
 
     /// Waits as long for servers that refuse connections as for others. They may be restarting, and
@@ -185,34 +275,46 @@ impl Sessions {
 
     /// Opens a session, until `deadline`, and within the longest time to open one.
     pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Session, Failure> {
-        let most =
-            if self.keeps_trying && self.were_there() { FOREVER } else { self.connect_timeout };
+        let context = Rc::clone(&self.context);
+        let is_endless = context.contact.keeps_trying.get() && self.last_opened.is_some();
+        let most = if is_endless { FOREVER } else { self.connect_timeout };
         let left = deadline.map_or(most, |end| end - clock()).min(most);
         let client = match &self.manager {
             Some(manager) => match timeout(left, manager.open_client()).await {
                 Ok(opened) => opened.map_err(Failure::from),
-                Err(_) => Err(Failure::no_session(&self.context.servers, left)),
+                Err(_) => {
+                    let why = format!("no session in {:.1} s; see --retry", left.as_secs_f64());
+                    Err(Failure::unreachable(&format!("connect to {}", context.servers), &why))
+                }
             }
-            .map_err(Failure::after_a_session)?,
+            .map_err(|failure| failure.about("the session has ended, and no other one is open"))?,
             None => self.open_first(left).await?,
         };
         // A request without a reply fails after this time, even if other requests are answered.
         // Requests that may be repeated are retried.
         let client = client.with_timeout(idle_limit(&client));
         let is_new = self.last_opened.replace(client.session_id()) != Some(client.session_id());
-        if let (true, Some(log)) = (is_new, &self.context.log) {
+        if let (true, Some(log)) = (is_new, &context.log) {
             log.print_session(&client);
         }
-        self.fruitless_since.get_or_insert_with(clock);
-        self.current = Some(client.clone());
-        Ok(Session::new(client, &self.context))
+        let since = context.contact.fruitless_since.get().unwrap_or_else(clock);
+        context.contact.fruitless_since.set(Some(since));
+        let policy = RetryPolicy::exponential(RETRY_PAUSE, PAUSE_MAX);
+        let retry = client.retry(policy.timeout(idle_limit(&client)));
+        Ok(Session { client, retry, output: context.output, context, deadline })
     }
 
     async fn open_first(&mut self, left: Duration) -> Result<Client, Failure> {
         let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX);
-        let policy = if self.keeps_trying { policy } else { policy.timeout(self.connect_timeout) };
+        let is_endless = self.context.contact.keeps_trying.get();
+        let policy = if is_endless { policy } else { policy.timeout(self.connect_timeout) };
         let config = self.config.clone().next_session_policy(policy).connect_timeout(left);
         let config = config.refused_timeout(self.refused_timeout);
+        let config = match &self.name {
+            Some(name) => config.name(name.as_str()),
+            // A full pipe blocks this thread, and must not end the session.
+            None => config.dedicated_thread(),
+        };
         let manager = SessionManager::connect(config).await?;
         if let Some(log) = &self.context.log {
             log.print_failed_attempts(manager.changes());
@@ -230,79 +332,33 @@ impl Sessions {
         &mut self,
         deadline: Option<Instant>,
     ) -> Result<SessionManager, Failure> {
-        self.open(deadline).await?;
-        self.manager.clone().ok_or_else(|| self.silent())
-    }
-
-    /// Runs `work`, and fails if the ensemble is silent for too long.
-    pub(crate) async fn run_connected<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            failure = self.silence() => Err(failure),
-        }
+        let session = self.open(deadline).await?;
+        self.manager.clone().ok_or_else(|| session.silent())
     }
 
     /// Does `work`, and repeats it in another session if its session has ended and nothing was
-    /// applied.
+    /// applied. Each session is opened until `deadline`.
     pub(crate) async fn run<T>(
         &mut self,
+        deadline: Option<Instant>,
         mut work: impl AsyncFnMut(&Session) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         loop {
-            let session = self.open(None).await?;
-            match self.run_connected(work(&session)).await? {
-                Err(failure) if failure.starts_over() && self.may_go_on() => {}
+            let session = self.open(deadline).await?;
+            match work(&session).await {
+                Err(failure) if failure.starts_over() => {
+                    session.count_answers();
+                    if !session.may_go_on() {
+                        return Err(failure);
+                    }
+                }
                 Err(failure) => return Err(failure),
                 Ok(done) => {
-                    self.was_answered();
+                    session.was_answered();
                     return Ok(done);
                 }
             }
         }
-    }
-
-    /// Records that a request was answered.
-    fn was_answered(&mut self) {
-        self.answered = true;
-        self.fruitless_since = None;
-    }
-
-    /// Records that requests were answered in the current session, if its statistics show any.
-    pub(crate) fn count_answers(&mut self) {
-        let answers = |client: &Client| client.stats().request_latency.count();
-        // One of them may say that the session has ended.
-        if self.current.as_ref().map(answers) > Some(1) {
-            self.was_answered();
-        }
-    }
-
-    /// Returns true if another session makes sense after the current one has ended. Either a request was
-    /// answered in it, or sessions without replies have lasted no longer than the limit of silence.
-    pub(crate) fn may_go_on(&mut self) -> bool {
-        self.listen();
-        let Some(client) = &self.current else { return true };
-        let limit = idle_limit(client);
-        self.keeps_trying || self.fruitless_since.is_none_or(|since| clock() - since < limit)
-    }
-
-    pub(crate) fn were_there(&self) -> bool {
-        self.last_opened.is_some()
-    }
-
-    /// Returns true if the ensemble has answered a request, or has had no time to do so.
-    pub(crate) fn were_of_use(&mut self) -> bool {
-        self.listen();
-        let silent_for = self.fruitless_since.map(|since| clock() - since);
-        self.answered || silent_for.is_none_or(|silent_for| silent_for < SILENCE_MIN)
-    }
-
-    /// Returns the failure for sessions in which no request is answered.
-    pub(crate) fn silent(&self) -> Failure {
-        Failure::silent(&self.context.servers)
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {
@@ -314,40 +370,6 @@ impl Sessions {
         if let Some(manager) = self.manager.take() {
             drop(timeout(GOODBYE, manager.close()).await);
         }
-    }
-
-    /// Waits until the leader has answered nothing for the limit of silence. Meanwhile it sends a
-    /// `sync` from time to time, which servers do not log. All callers share its code: it is boxed.
-    #[inline(never)]
-    fn silence(&mut self) -> Pin<Box<dyn Future<Output = Failure> + '_>> {
-        Box::pin(async {
-            let client = match &self.current {
-                Some(client) if !self.keeps_trying => client.clone(),
-                _ => return pending().await,
-            };
-            let limit = idle_limit(&client);
-            let pause = (client.session_timeout() / 4).clamp(LOOK_MIN, LOOK_MAX);
-            let mut heard = clock();
-            while clock() - heard < limit {
-                sleep(pause).await;
-                // The lease shows replies from before this call.
-                if self.listen() || client.with_timeout(pause).sync("/").await.is_ok() {
-                    self.was_answered();
-                    heard = clock();
-                }
-            }
-            self.silent()
-        })
-    }
-
-    /// Returns true if a quorum has answered recently.
-    fn listen(&mut self) -> bool {
-        let has_lease = |client: &Client| client.stats().lease_left.is_some();
-        let is_heard = self.current.as_ref().is_some_and(has_lease);
-        if is_heard {
-            self.was_answered();
-        }
-        is_heard
     }
 }
 
@@ -401,7 +423,7 @@ mod tests {
     use super::*;
 
     /// Returns the sessions of a command that has run for longer than the limit of silence.
-    async fn long_running(server: &TestServer) -> (Sessions, Client) {
+    async fn long_running(server: &TestServer) -> (Sessions, Session) {
         let connect = server.connect_string();
         let connector = ServerConnector::new(None).unwrap();
         let config = Config::new(&connect).unwrap().connector(connector);
@@ -411,35 +433,37 @@ mod tests {
             is_in_the_clear: true,
             output: Output::new(false),
             log: None,
+            contact: Contact::default(),
         });
         let mut sessions = Sessions::new(config, None, context);
-        let client = sessions.open(None).await.unwrap().client;
-        sessions.fruitless_since = clock().checked_sub(2 * idle_limit(&client));
-        assert!(sessions.fruitless_since.is_some());
-        (sessions, client)
+        let session = sessions.open(None).await.unwrap();
+        let since = clock().checked_sub(2 * idle_limit(&session.client));
+        assert!(since.is_some());
+        session.context.contact.fruitless_since.set(since);
+        (sessions, session)
     }
 
     #[tokio::test]
     async fn session_of_use_is_followed_by_another() {
         let server = TestServer::start().await.unwrap();
-        let (mut sessions, client) = long_running(&server).await;
-        client.exists("/").await.unwrap();
-        client.exists("/").await.unwrap();
+        let (mut sessions, session) = long_running(&server).await;
+        session.client.exists("/").await.unwrap();
+        session.client.exists("/").await.unwrap();
         server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);
-        client.exists("/").await.unwrap_err();
-        sessions.count_answers();
-        assert!(sessions.may_go_on());
+        session.client.exists("/").await.unwrap_err();
+        session.count_answers();
+        assert!(session.may_go_on());
         sessions.open(None).await.unwrap().client.exists("/").await.unwrap();
     }
 
     #[tokio::test]
     async fn sessions_that_end_at_once_are_given_up() {
         let server = TestServer::start().await.unwrap();
-        let (mut sessions, client) = long_running(&server).await;
+        let (_sessions, session) = long_running(&server).await;
         server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);
-        client.exists("/").await.unwrap_err();
-        sessions.count_answers();
-        assert!(!sessions.may_go_on());
+        session.client.exists("/").await.unwrap_err();
+        session.count_answers();
+        assert!(!session.may_go_on());
     }
 
     #[tokio::test]
@@ -452,7 +476,7 @@ mod tests {
                 attempts += 1;
                 Ok(session.client.exists("/").await?)
             };
-            sessions.run(work).await.unwrap();
+            sessions.run(None, work).await.unwrap();
             server.on(Op::Exists).answer(zk_testing::ErrorCode::SESSION_EXPIRED);
         }
         assert_eq!(attempts, 3, "the session has ended once");

@@ -11,13 +11,8 @@ use zk_recipes::session::{Children, Client, ConnectString, ErrorCode, SessionId,
 
 use crate::at_once::{AtOnce, or_again, read_each};
 use crate::failure::Failure;
+use crate::node_arg::Node;
 use crate::sessions::Session;
-
-/// Prints the paths of a node and of all nodes below it, each before those below it.
-pub(crate) async fn ls(session: &Session, root: &str) -> Result<(), Failure> {
-    let paths = visible_paths(session, root).await?;
-    session.output.print_each(&paths, String::clone, |path| json!(path))
-}
 
 /// The nodes whose children this client may not list.
 #[derive(Default)]
@@ -78,12 +73,12 @@ pub(crate) fn print_hidden(session: &Session, hidden: &Hidden) {
     }
 }
 
-pub(crate) async fn count(session: &Session, root: &str) -> Result<(), Failure> {
-    let number = match session.retry.run(|client| client.all_children_number(root)).await {
+pub(crate) async fn count(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
+    let number = match session.retry.run(|client| client.all_children_number(path)).await {
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
         Err(error) if error.code() == Some(ErrorCode::UNIMPLEMENTED) => {
-            visible_paths(session, root).await?.len() - 1
+            visible_paths(session, path).await?.len() - 1
         }
         Err(error) => return Err(error.into()),
     };

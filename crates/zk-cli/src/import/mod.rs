@@ -68,6 +68,10 @@ pub(crate) struct Import {
 /// Creates the nodes of standard input below a node. Nodes that exist with the same data stay as
 /// they are, so an interrupted import can be repeated.
 pub(crate) async fn run(session: &Session, args: &Import) -> Result<(), Failure> {
+    import(session, args).await.map_err(Failure::of_stream)
+}
+
+async fn import(session: &Session, args: &Import) -> Result<(), Failure> {
     let one_time = args.resume.as_deref().map(OneTimeIdentity::read).transpose()?.flatten();
     if let Some(identity) = &one_time {
         identity.present(&session.client).await?;

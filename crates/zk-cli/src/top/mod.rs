@@ -237,8 +237,8 @@ async fn look(
     survey: &mut Survey,
     path: &str,
 ) -> Result<Vec<LockRow>, Failure> {
-    let work = async |session: &Session| survey.look(session, path).await;
-    sessions.run(work).await
+    let work = async |session: &Session| session.run_connected(survey.look(session, path)).await?;
+    sessions.run(None, work).await
 }
 
 /// Returns the queue of a lock as a table, or a line that says why the servers refuse to show it.
@@ -248,9 +248,10 @@ async fn read_queue(
     is_semaphore: bool,
 ) -> Result<Vec<String>, Failure> {
     let work = async |session: &Session| {
-        Ok(participants::list(&session.client, path, is_semaphore).await?)
+        let listing = participants::list(&session.client, path, is_semaphore);
+        Ok(session.run_connected(listing).await??)
     };
-    match sessions.run(work).await {
+    match sessions.run(None, work).await {
         Ok(mut listed) => {
             // The title has the path of the lock.
             let below = format!("{}/", path.trim_end_matches('/'));
