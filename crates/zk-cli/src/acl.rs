@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms};
 
-use crate::at_once::repeat_sent;
+use crate::at_once::write_each;
 use crate::failure::Failure;
 use crate::node_arg::{Node, Nothing};
 use crate::progress::Progress;
@@ -164,32 +164,24 @@ pub(crate) async fn set(session: &Session, wanted: &SetAcl) -> Result<(), Failur
 /// Replaces the lists of a node and of all nodes below it, from the leaves up: the new list may keep
 /// this client from listing them again, if the command has to be repeated.
 async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<(), Failure> {
-    let client = &session.client;
     let leaves_out = ensembles_own(root, &session.context.servers)?;
     let (paths, hidden) = sorted_paths(session, root, &leaves_out).await?;
     if !hidden.is_empty() {
         return Err(Failure::other(format!("{root}: {hidden}: no list was changed")));
     }
     let mut progress = Progress::new("changed", Some(paths.len()));
+    let set = |client: &Client, path: &String| client.set_acl(path, acl, None);
     for chunk in paths.rchunks(NODES_AT_ONCE) {
-        let asked: Vec<_> =
-            chunk.iter().rev().map(|path| client.set_acl(path, acl, None)).collect();
-        let mut failed = None;
-        // All of these requests are under way. Those after a failed one are applied as well.
-        for (path, asked) in chunk.iter().rev().zip(asked) {
-            let again = |client: &Client| client.set_acl(path, acl, None);
-            let done = match failed {
-                None => repeat_sent(session, asked, again).await.0,
-                Some(_) => asked.await,
-            };
-            match done {
-                Ok(_) => progress.one_more(),
-                // It was deleted meanwhile.
-                Err(error) if error.is_no_node() => {}
-                Err(error) => failed = failed.or(Some(error)),
+        let done = write_each(session, chunk.iter().rev(), set, |_, done, _| match done {
+            Ok(_) => {
+                progress.one_more();
+                Ok(())
             }
-        }
-        if let Some(error) = failed {
+            // It was deleted meanwhile.
+            Err(error) if error.is_no_node() => Ok(()),
+            Err(error) => Err(error),
+        });
+        if let Err((_, error)) = done.await {
             progress.hide();
             return Err(Failure::from(error).with_done(progress.done(), paths.len()));
         }

@@ -1,24 +1,16 @@
 //! Locks that a command can run under: a lock, permits of a semaphore, or several locks.
 
+use std::fmt;
 use std::sync::Arc;
 
-use zk_recipes::session::{Client, PathError};
+use zk_recipes::session::Client;
 use zk_recipes::{
-    BoxFuture, Lock, LockError, LockGuard, LossReason, MultiGuard, MultiLock, MultiLockError,
-    Mutex, RwLock, Semaphore, SemaphoreMutex,
+    BoxFuture, Lock, LockError, LockGuard, LossReason, MultiGuard, MultiLock, Mutex, RwLock,
+    Semaphore, SemaphoreMutex,
 };
 
 use crate::failure::{Failure, for_users};
 use crate::lock_args::{Contender, Kind, LockSpec};
-
-/// Whether to wait for the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Approach {
-    /// Waits without a limit.
-    Wait,
-    /// Tries once, and does not wait for other holders.
-    Look,
-}
 
 /// Returns the lock with the options for its nodes.
 macro_rules! at {
@@ -43,8 +35,8 @@ pub(crate) enum AcquiredLock {
 
 /// The reason why a lock was not acquired, or was lost during the acquisition.
 pub(crate) struct Refused {
-    /// The first error; `None` if the path is invalid.
-    pub(crate) error: Option<LockError>,
+    /// The first error.
+    pub(crate) error: LockError,
     pub(crate) message: String,
 }
 
@@ -53,18 +45,56 @@ impl LockSpec {
     pub(crate) async fn acquire(
         &self,
         client: &Client,
-        how: Approach,
+        waits: bool,
         contender: &Contender,
     ) -> Result<Option<AcquiredLock>, Refused> {
         let Some(path) = self.only_path() else {
-            return all(client, &self.paths, how, contender).await;
+            return self.acquire_all(client, waits, contender).await;
         };
-        match self.kind {
-            Kind::Mutex | Kind::All => one(&at!(Mutex::new(client, path), contender), how).await,
-            Kind::Read => one(at!(RwLock::new(client, path), contender).read(), how).await,
-            Kind::Write => one(at!(RwLock::new(client, path), contender).write(), how).await,
-            Kind::SemaphoreMutex => {
-                one(&at!(SemaphoreMutex::new(client, path), contender), how).await
+        let guard = if let Kind::Permits { max, take } = self.kind {
+            let semaphore = at!(Semaphore::new(client, path, max), contender);
+            let lease = if waits {
+                Some(semaphore.acquire_many(take).await?)
+            } else {
+                semaphore.try_acquire_many(take).await?
+            };
+            lease.map(|lease| Box::new(lease) as Box<dyn LockGuard>)
+        } else {
+            let lock = self.lock(client, path, contender)?;
+            if waits { Some(lock.acquire_boxed().await?) } else { lock.try_acquire_boxed().await? }
+        };
+        Ok(guard.map(|guard| AcquiredLock::One { path: path.to_owned(), guard }))
+    }
+
+    /// Acquires all locks in the canonical order, so that two commands cannot deadlock.
+    async fn acquire_all(
+        &self,
+        client: &Client,
+        waits: bool,
+        contender: &Contender,
+    ) -> Result<Option<AcquiredLock>, Refused> {
+        let locks = self.paths.iter().map(|path| self.lock(client, path, contender));
+        let locks = MultiLock::in_canonical_order(locks.collect::<Result<Vec<_>, _>>()?);
+        let place = |path: &String| locks.paths().position(|locked| locked == path);
+        let places = self.paths.iter().filter_map(place).collect();
+        let guard = if waits { Some(locks.acquire().await?) } else { locks.try_acquire().await? };
+        Ok(guard.map(|guard| AcquiredLock::All { guard, places }))
+    }
+
+    /// Returns the lock at one path. Of a semaphore, it is one permit.
+    fn lock(
+        &self,
+        client: &Client,
+        path: &str,
+        contender: &Contender,
+    ) -> Result<Arc<dyn Lock>, LockError> {
+        Ok(match self.kind {
+            Kind::Mutex | Kind::All => Arc::new(at!(Mutex::new(client, path), contender)),
+            Kind::Read => Arc::new(at!(RwLock::new(client, path), contender).read().clone()),
+            Kind::Write => Arc::new(at!(RwLock::new(client, path), contender).write().clone()),
+            Kind::SemaphoreMutex => Arc::new(at!(SemaphoreMutex::new(client, path), contender)),
+            Kind::Permits { max, .. } => {
+                Arc::new(at!(Semaphore::new(client, path, max), contender))
             }
             Kind::Leadership => {
                 let election = at!(Mutex::new(client, path), contender);
@@ -73,54 +103,13 @@ impl LockSpec {
                     Some(name) => election.with_data(name.as_str()),
                     None => election,
                 };
-                one(&election.with_lock_name(Mutex::LEADER_LATCH)?, how).await
+                Arc::new(election.with_lock_name(Mutex::LEADER_LATCH)?)
             }
-            Kind::Permits { max, take } => {
-                let semaphore = at!(Semaphore::new(client, path, max), contender);
-                let lease = match how {
-                    Approach::Look => semaphore.try_acquire_many(take).await?,
-                    Approach::Wait => Some(semaphore.acquire_many(take).await?),
-                };
-                Ok(lease.map(|lease| AcquiredLock::of(path, Box::new(lease))))
-            }
-        }
+        })
     }
-}
-
-async fn one(lock: &dyn Lock, how: Approach) -> Result<Option<AcquiredLock>, Refused> {
-    let held = match how {
-        Approach::Look => lock.try_acquire_boxed().await?,
-        Approach::Wait => Some(lock.acquire_boxed().await?),
-    };
-    Ok(held.map(|guard| AcquiredLock::of(lock.path(), guard)))
-}
-
-/// Acquires all locks in the canonical order, so that two commands cannot deadlock.
-async fn all(
-    client: &Client,
-    paths: &[String],
-    how: Approach,
-    contender: &Contender,
-) -> Result<Option<AcquiredLock>, Refused> {
-    let mut locks: Vec<Arc<dyn Lock>> = Vec::with_capacity(paths.len());
-    for path in paths {
-        locks.push(Arc::new(at!(Mutex::new(client, path), contender)));
-    }
-    let locks = MultiLock::in_canonical_order(locks);
-    let place = |path: &String| locks.paths().position(|locked| locked == path);
-    let places = paths.iter().filter_map(place).collect();
-    let guard = match how {
-        Approach::Look => locks.try_acquire().await?,
-        Approach::Wait => Some(locks.acquire().await?),
-    };
-    Ok(guard.map(|guard| AcquiredLock::All { guard, places }))
 }
 
 impl AcquiredLock {
-    fn of(path: &str, guard: Box<dyn LockGuard>) -> Self {
-        Self::One { path: path.to_owned(), guard }
-    }
-
     fn guard(&self) -> &dyn LockGuard {
         match self {
             Self::One { guard, .. } => &**guard,
@@ -193,31 +182,15 @@ fn loss(error: &LockError) -> Option<LossReason> {
     }
 }
 
-impl From<LockError> for Refused {
-    fn from(error: LockError) -> Self {
-        Self { message: error.to_string(), error: Some(error) }
-    }
-}
-
-impl From<MultiLockError> for Refused {
-    fn from(error: MultiLockError) -> Self {
-        let first = error.failures().first().map(|failure| failure.error.clone());
-        Self { message: error.to_string(), error: first }
-    }
-}
-
-impl From<PathError> for Refused {
-    fn from(error: PathError) -> Self {
-        Self { message: error.to_string(), error: None }
+impl<E: Into<LockError> + fmt::Display> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self { message: error.to_string(), error: error.into() }
     }
 }
 
 impl From<Refused> for Failure {
     fn from(Refused { error, message }: Refused) -> Self {
-        match error {
-            Some(error) => Self::from(error).with_message(for_users(&message)).of_stream(),
-            None => Self::usage(message),
-        }
+        Self::from(error).with_message(for_users(&message)).of_stream()
     }
 }
 
@@ -233,7 +206,7 @@ mod tests {
             node: "/l/a".to_owned(),
             recipe: zk_recipes::Recipe::Mutex,
         };
-        let several = Refused { message: format!("lock /l: {}", node()), error: Some(node()) };
+        let several = Refused { message: format!("lock /l: {}", node()), error: node() };
         for failure in [Failure::from(node()), Failure::from(several)] {
             assert_eq!(failure.code(), FOREIGN_NODE);
             let message = failure.to_string();

@@ -7,17 +7,12 @@ use clap::{ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser,
 use clap_complete::Shell;
 use zk_srv::Srv;
 
-use crate::bench::BenchArgs;
 use crate::digest::Digest;
-use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
-use crate::plain::Plain;
-use crate::register::Register;
+use crate::in_session::InSession;
 use crate::security::Security;
 use crate::server::Server;
 use crate::subtree::TREE_MIB_DEFAULT;
 use crate::time_arg::{positive_seconds, session_seconds};
-use crate::top::Top;
-use crate::watch::WatchArgs;
 
 /// Locks and plain operations on ZooKeeper.
 #[derive(Debug, Parser)]
@@ -196,37 +191,6 @@ Example:
 
     /// Run an in-memory ZooKeeper server, for development only, until interrupted.
     Server(Server),
-}
-
-/// A command that opens sessions.
-#[derive(Debug, Subcommand)]
-pub(crate) enum InSession {
-    /// Run a command while holding a lock.
-    Lock(Lock),
-
-    /// Run a command while this candidate leads an election.
-    Elect(Elect),
-
-    /// Run a command while holding permits of a semaphore.
-    Semaphore(Semaphore),
-
-    /// Run a command while holding several locks.
-    Multilock(Multilock),
-
-    /// Keep a node while a command runs, over lost sessions.
-    Register(Register),
-
-    #[command(flatten)]
-    Plain(Plain),
-
-    /// Print the events of a node, or of all nodes below it, until interrupted.
-    Watch(WatchArgs),
-
-    /// Show the locks below a path, live: holder, waiters, hand-offs.
-    Top(Top),
-
-    /// Measure what the ensemble can do.
-    Bench(BenchArgs),
 }
 
 impl Args {

@@ -180,23 +180,40 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
-/// Awaits a request that was sent with others, and repeats it like [`repeat`] if its answer is lost or the
-/// server could not handle it yet.
-pub(crate) async fn repeat_sent<T, F: Future<Output = Result<T, Error>>>(
+/// Sends a write for each item, and gives the answers to `settle` in order, with whether an earlier answer was
+/// lost. A write is repeated like [`repeat`] if its answer is lost or the server could not handle it yet.
+///
+/// Returns the first error of `settle`, with its item. The writes after it are under way, and not repeated.
+pub(crate) async fn write_each<I: Copy, T>(
     session: &Session,
-    sent: impl Future<Output = Result<T, Error>>,
-    request: impl Fn(&Client) -> F,
-) -> (Result<T, Error>, bool) {
-    let first = match sent.await {
-        Err(error) if !is_end(&error) => error,
-        done => return (done, false),
-    };
-    let is_lost = first.outcome() == Outcome::Unknown;
-    if !is_lost && first.retry_on() != RetryOn::SameSession {
-        return (Err(first), false);
+    items: impl Iterator<Item = I> + Clone,
+    request: impl Fn(&Client, I) -> Pending<T>,
+    mut settle: impl FnMut(I, Result<T, Error>, bool) -> Result<(), Error>,
+) -> Result<(), (I, Error)> {
+    let sent: Vec<_> = items.clone().map(|item| request(&session.client, item)).collect();
+    let mut failed: Option<(I, Error)> = None;
+    for (item, sent) in items.zip(sent) {
+        let (done, was_lost) = match (sent.await, &failed) {
+            (Err(error), None) if error.outcome() == Outcome::Unknown && !is_end(&error) => {
+                let (done, _) = repeat(session, |client| request(client, item)).await;
+                (after_loss(done, true), true)
+            }
+            (Err(error), None) if error.retry_on() == RetryOn::SameSession => {
+                repeat(session, |client| request(client, item)).await
+            }
+            (done, _) => (done, false),
+        };
+        if let Err(error) = settle(item, done, was_lost) {
+            failed = Some(match failed {
+                None => (item, error),
+                Some((first, why)) if error.outcome() == Outcome::Unknown => {
+                    (first, why.with_outcome(Outcome::Unknown))
+                }
+                Some(first) => first,
+            });
+        }
     }
-    let (done, was_lost) = repeat(session, request).await;
-    (after_loss(done, is_lost), is_lost || was_lost)
+    failed.map_or(Ok(()), Err)
 }
 
 /// Returns the result of the last attempt. If the answer to an earlier one was lost, no error proves that

@@ -10,13 +10,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zk_recipes::Mutex;
 use zk_recipes::session::limits::INFLIGHT_BYTES_MAX;
-use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorCode, ParentMode, Pending, Retry, path,
-};
+use zk_recipes::session::{CreateMode, ErrorCode, ParentMode, Pending, Retry, path};
 
 use crate::acl::NewNodeAcl;
 use crate::failure::Failure;
 use crate::nodes;
+use crate::output::Output;
 use crate::progress::{Progress, ProgressLine};
 use crate::sessions::{Session, Sessions, clock};
 use crate::signals::Signals;
@@ -101,21 +100,26 @@ async fn measure_all(
     root: &str,
     args: &BenchArgs,
 ) -> Result<(), Failure> {
-    let acl = args.acl.entries();
+    let (acl, time) = (args.acl.entries(), args.seconds);
     client.ensure_path_with_acl(root, ParentMode::Containers, acl).await?;
     let size = usize::try_from(args.size).unwrap_or(usize::MAX);
-    let bench = Bench::new(client, root, acl, size, args.seconds).await?;
-    let mut line = ProgressLine::new();
+    let (node, data) = (path::child(root, "data"), vec![b'x'; size]);
+    client.create_with_acl(&node, &data, CreateMode::Ephemeral, acl).await?;
+    let lock = Mutex::new(client, &path::child(root, "lock"))?.with_acl(acl);
     if !output.is_json() {
         output.print([HEAD.to_owned()], Value::default)?;
     }
-    for (at, (name, work)) in ALL.into_iter().enumerate() {
-        line.show(format_args!("measuring {name}, {} of {}", at + 1, ALL.len()));
-        let times = bench.measure(work).await?;
-        line.remove();
-        output.print([line_of(name, &times)], || to_json(name, &times))?;
-    }
-    Ok(())
+    let mut report = Report { output: *output, line: ProgressLine::new(), begun: 0 };
+    let sync = || client.sync("/");
+    let read = || client.get_data(&node);
+    let write = || client.set_data(&node, &data, None);
+    report.add("sync", requests(time, 1, sync)).await?;
+    report.add("read", requests(time, 1, read)).await?;
+    report.add("write", requests(time, 1, write)).await?;
+    report.add("reads", requests(time, AT_ONCE, read)).await?;
+    report.add("writes", requests(time, writes_at_once(size), write)).await?;
+    report.add("lock", holds(time, &lock)).await?;
+    report.add("hand-off", hand_offs(time, &lock)).await
 }
 
 /// Returns those of a path and its parents that do not exist, from the lowest one up.
@@ -150,28 +154,6 @@ async fn remove(retry: &Retry, root: &str, ours: &[&str]) -> Result<(), Failure>
     Ok(())
 }
 
-/// A kind of work.
-#[derive(Clone, Copy, Debug)]
-enum Work {
-    Sync,
-    Read,
-    Write,
-    Reads,
-    Writes,
-    Lock,
-    HandOff,
-}
-
-const ALL: [(&str, Work); 7] = [
-    ("sync", Work::Sync),
-    ("read", Work::Read),
-    ("write", Work::Write),
-    ("reads", Work::Reads),
-    ("writes", Work::Writes),
-    ("lock", Work::Lock),
-    ("hand-off", Work::HandOff),
-];
-
 /// The times of one kind of work.
 struct Times {
     /// How long each one took, sorted.
@@ -180,106 +162,88 @@ struct Times {
     all: Duration,
 }
 
-/// A session with the nodes to work on.
-struct Bench<'a> {
-    client: &'a Client,
-    node: String,
-    data: Vec<u8>,
-    lock: Mutex,
-    time: Duration,
+/// Prints the times of one kind of work after the other.
+struct Report {
+    output: Output,
+    line: ProgressLine,
+    /// Number of measurements that have begun.
+    begun: usize,
 }
 
-impl<'a> Bench<'a> {
-    /// Creates the node to read and write, below `root`.
-    async fn new(
-        client: &'a Client,
-        root: &str,
-        acl: &[Acl],
-        size: usize,
-        time: Duration,
-    ) -> Result<Self, Failure> {
-        let (node, data) = (path::child(root, "data"), vec![b'x'; size]);
-        client.create_with_acl(&node, &data, CreateMode::Ephemeral, acl).await?;
-        let lock = Mutex::new(client, &path::child(root, "lock"))?.with_acl(acl);
-        Ok(Self { client, node, data, lock, time })
-    }
-
-    /// Works for the time that is set.
-    async fn measure(&self, work: Work) -> Result<Times, Failure> {
+impl Report {
+    /// Does work that returns how long each piece of it took, and prints the times.
+    async fn add(
+        &mut self,
+        name: &str,
+        work: impl Future<Output = Result<Vec<Duration>, Failure>>,
+    ) -> Result<(), Failure> {
+        self.begun += 1;
+        self.line.show(format_args!("measuring {name}, {} of {MEASUREMENTS}", self.begun));
         let begun = clock();
-        let mut each = match work {
-            Work::Sync => self.requests(1, || self.client.sync("/")).await?,
-            Work::Read => self.requests(1, || self.client.get_data(&self.node)).await?,
-            Work::Reads => self.requests(AT_ONCE, || self.client.get_data(&self.node)).await?,
-            Work::Write => self.requests(1, || self.write()).await?,
-            Work::Writes => self.requests(writes_at_once(self.data.len()), || self.write()).await?,
-            Work::Lock => self.holds().await?,
-            Work::HandOff => self.hand_offs().await?,
-        };
-        let all = clock() - begun;
-        each.sort_unstable();
-        Ok(Times { each, all })
+        let each = work.await?;
+        let mut times = Times { each, all: clock() - begun };
+        times.each.sort_unstable();
+        self.line.remove();
+        self.output.print([line_of(name, &times)], || to_json(name, &times))
     }
+}
 
-    fn write(&self) -> Pending<zk_recipes::session::Stat> {
-        self.client.set_data(&self.node, &self.data, None)
+const MEASUREMENTS: usize = 7;
+
+/// Keeps so many requests under way.
+async fn requests<T>(
+    time: Duration,
+    at_once: usize,
+    send: impl Fn() -> Pending<T>,
+) -> Result<Vec<Duration>, Failure> {
+    let (end, mut times) = (clock() + time, Vec::new());
+    let mut sent: VecDeque<(Instant, Pending<T>)> = VecDeque::new();
+    loop {
+        while sent.len() < at_once && clock() < end {
+            sent.push_back((clock(), send()));
+        }
+        // Answers arrive in the order of the requests.
+        let Some((begun, request)) = sent.pop_front() else { return Ok(times) };
+        request.await?;
+        times.push(clock() - begun);
     }
+}
 
-    /// Keeps so many requests under way.
-    async fn requests<T>(
-        &self,
-        at_once: usize,
-        send: impl Fn() -> Pending<T>,
-    ) -> Result<Vec<Duration>, Error> {
-        let (end, mut times) = (clock() + self.time, Vec::new());
-        let mut sent: VecDeque<(Instant, Pending<T>)> = VecDeque::new();
-        loop {
-            while sent.len() < at_once && clock() < end {
-                sent.push_back((clock(), send()));
+async fn holds(time: Duration, lock: &Mutex) -> Result<Vec<Duration>, Failure> {
+    let (end, mut times) = (clock() + time, Vec::new());
+    while clock() < end {
+        let begun = clock();
+        lock.acquire().await?.release().await?;
+        times.push(clock() - begun);
+    }
+    Ok(times)
+}
+
+async fn hand_offs(time: Duration, lock: &Mutex) -> Result<Vec<Duration>, Failure> {
+    let end = clock() + time;
+    let released: Arc<StdMutex<Option<Instant>>> = Arc::default();
+    let mut waiters = JoinSet::new();
+    // One of them holds the lock.
+    for _ in 0..=WAITERS {
+        let (lock, released) = (lock.clone(), Arc::clone(&released));
+        waiters.spawn(async move {
+            let mut times = Vec::new();
+            while clock() < end {
+                let guard = lock.acquire().await?;
+                let last = released.lock().unwrap_or_else(PoisonError::into_inner).take();
+                times.extend(last.map(|last| clock() - last));
+                *released.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock());
+                guard.release().await?;
             }
-            // Answers arrive in the order of the requests.
-            let Some((begun, request)) = sent.pop_front() else { return Ok(times) };
-            request.await?;
-            times.push(clock() - begun);
-        }
+            Ok::<_, Failure>(times)
+        });
     }
-
-    async fn holds(&self) -> Result<Vec<Duration>, Failure> {
-        let (end, mut times) = (clock() + self.time, Vec::new());
-        while clock() < end {
-            let begun = clock();
-            self.lock.acquire().await?.release().await?;
-            times.push(clock() - begun);
-        }
-        Ok(times)
+    let mut times = Vec::new();
+    while let Some(ended) = waiters.join_next().await {
+        let ended = ended.map_err(|error| Failure::other(format!("a waiter: {error}")))?;
+        times.extend(ended?);
     }
-
-    async fn hand_offs(&self) -> Result<Vec<Duration>, Failure> {
-        let end = clock() + self.time;
-        let released: Arc<StdMutex<Option<Instant>>> = Arc::default();
-        let mut waiters = JoinSet::new();
-        // One of them holds the lock.
-        for _ in 0..=WAITERS {
-            let (lock, released) = (self.lock.clone(), Arc::clone(&released));
-            waiters.spawn(async move {
-                let mut times = Vec::new();
-                while clock() < end {
-                    let guard = lock.acquire().await?;
-                    let mut last = released.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    times.extend(last.take().map(|last| clock() - last));
-                    *released.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock());
-                    guard.release().await?;
-                }
-                Ok::<_, Failure>(times)
-            });
-        }
-        let mut times = Vec::new();
-        while let Some(ended) = waiters.join_next().await {
-            let ended = ended.map_err(|error| Failure::other(format!("a waiter: {error}")))?;
-            times.extend(ended?);
-        }
-        Ok(times)
-    }
+    Ok(times)
 }
 
 /// Requests that are under way at once.

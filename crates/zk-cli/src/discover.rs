@@ -52,12 +52,12 @@ pub(crate) struct Discover {
 
     /// Print the instances, and then each change, until interrupted.
     #[arg(long, requires = "service")]
-    pub(crate) watch: bool,
+    watch: bool,
 }
 
 impl Discover {
     /// Returns the path of the service, or of all services.
-    pub(crate) fn path(&self) -> Result<String, PathError> {
+    fn path(&self) -> Result<String, PathError> {
         let path = match &self.service {
             Some(name) => child(&self.base, name),
             None => self.base.clone(),
@@ -67,18 +67,27 @@ impl Discover {
     }
 }
 
-/// Prints the services, or the instances of one.
-pub(crate) async fn list(session: &Session, args: &Discover) -> Result<(), Failure> {
+pub(crate) async fn run(mut sessions: Sessions, args: &Discover) -> Result<u8, Failure> {
     let path = args.path()?;
+    if args.watch {
+        return follow(sessions, path).await;
+    }
+    sessions.run_to_end(None, async |session| list(session, args, &path).await).await
+}
+
+/// Prints the services, or the instances of one.
+async fn list(session: &Session, args: &Discover, path: &str) -> Result<(), Failure> {
     match args.service {
-        None => print_services(&path, &services(session, &path).await?, session.output),
-        Some(_) => print_instances(&path, &Nodes::read(session, &path).await?, session.output),
+        None => print_services(path, &services(session, path).await?, session.output),
+        Some(_) => {
+            let nodes = read_nodes(session, &children(&session.retry, path).await?).await?;
+            print_instances(path, &nodes, session.output)
+        }
     }
 }
 
 /// Prints the instances and their changes until a signal arrives.
-pub(crate) async fn follow(mut sessions: Sessions, args: &Discover) -> Result<u8, Failure> {
-    let path = args.path()?;
+async fn follow(mut sessions: Sessions, path: String) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
     let notes = WatchNotes::new(&path, sessions.context().output);
     let mut told = Nodes::default();
@@ -116,26 +125,19 @@ async fn children(retry: &Retry, path: &str) -> Result<Vec<String>, Error> {
 }
 
 /// The nodes below a service, by path.
-#[derive(Default)]
-struct Nodes(BTreeMap<String, Node>);
+type Nodes = BTreeMap<String, Node>;
 
 /// An instance, or the reason why the data is none.
 type Node = Result<ServiceInstance, InstanceError>;
 
-impl Nodes {
-    async fn read(session: &Session, path: &str) -> Result<Self, Error> {
-        Self::of(session, &children(&session.retry, path).await?).await
-    }
-
-    /// Reads these nodes. Those that have vanished, or that this client may not read, are left out.
-    async fn of(session: &Session, paths: &[String]) -> Result<Self, Error> {
-        let mut nodes = BTreeMap::new();
-        read_each(session, paths, Client::get_data, &mut |path, node| {
-            nodes.insert(path.to_owned(), ServiceInstance::from_json(&node.data));
-        })
-        .await?;
-        Ok(Self(nodes))
-    }
+/// Reads these nodes. Those that have vanished, or that this client may not read, are left out.
+async fn read_nodes(session: &Session, paths: &[String]) -> Result<Nodes, Error> {
+    let mut nodes = Nodes::new();
+    read_each(session, paths, Client::get_data, &mut |path, node| {
+        nodes.insert(path.to_owned(), ServiceInstance::from_json(&node.data));
+    })
+    .await?;
+    Ok(nodes)
 }
 
 fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Result<(), Failure> {
@@ -150,10 +152,10 @@ fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Res
 }
 
 fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Failure> {
-    for (path, node) in &nodes.0 {
+    for (path, node) in nodes {
         note_rejected(path, node, output);
     }
-    let instances: Vec<_> = nodes.0.values().flatten().cloned().collect();
+    let instances: Vec<_> = nodes.values().flatten().cloned().collect();
     if instances.is_empty() {
         return Err(Failure::other(format!("{path}: there is no instance")));
     }
@@ -203,17 +205,18 @@ async fn follow_session(
                 if path::parent(&event.path) == Some(path) {
                     let exists = event.event_type != EventType::NODE_DELETED;
                     let changed = if exists { slice::from_ref(&event.path) } else { &[] };
-                    let mut now = Nodes::of(session, changed).await?;
-                    print_change(told, &event.path, now.0.remove(&event.path), output)?;
+                    let mut now = read_nodes(session, changed).await?;
+                    print_change(told, &event.path, now.remove(&event.path), output)?;
                 }
             }
             Some(WatchStreamItem::Gap | WatchStreamItem::Overflow { .. }) => {
                 // This server may lag behind the one that was read before.
                 session.retry.run(|client| client.sync(path)).await?;
-                let mut now = Nodes::read(session, path).await?;
-                let paths: BTreeSet<_> = told.0.keys().chain(now.0.keys()).cloned().collect();
+                let listed = children(&session.retry, path).await?;
+                let mut now = read_nodes(session, &listed).await?;
+                let paths: BTreeSet<_> = told.keys().chain(now.keys()).cloned().collect();
                 for path in paths {
-                    print_change(told, &path, now.0.remove(&path), output)?;
+                    print_change(told, &path, now.remove(&path), output)?;
                 }
             }
             // The stream ends after the error.
@@ -231,8 +234,8 @@ fn print_change(
     output: Output,
 ) -> Result<(), Failure> {
     let before = match &now {
-        Some(node) => told.0.insert(path.to_owned(), node.clone()),
-        None => told.0.remove(path),
+        Some(node) => told.insert(path.to_owned(), node.clone()),
+        None => told.remove(path),
     };
     if before == now {
         return Ok(());

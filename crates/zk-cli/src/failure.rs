@@ -97,13 +97,6 @@ impl Failure {
         Self::new(NOT_IN_TIME, message)
     }
 
-    /// Returns the failure for a node that is not kept any longer, because there is no next session.
-    pub(crate) fn not_kept(path: &str, why: &Error) -> Self {
-        Self::from(why.clone())
-            .about(&format!("{path}: the node is not kept any longer"))
-            .of_stream()
-    }
-
     pub(crate) fn still_set(path: &str) -> Self {
         Self::new(NOT_IN_TIME, format!("{path}: the barrier is still set"))
     }
@@ -183,11 +176,6 @@ impl Failure {
         self.about(&format!("line {line}"))
     }
 
-    /// Adds the number of nodes of later lines that were created before the failure was known.
-    pub(crate) fn with_later(self, nodes: usize) -> Self {
-        self.applied_to(nodes, &format!("; {nodes} nodes of later lines were created"))
-    }
-
     pub(crate) fn with_message(mut self, message: String) -> Self {
         self.message = message;
         self
@@ -205,13 +193,8 @@ impl Failure {
         self.and(&format!("; {nodes} of {all} nodes were changed")).of_stream()
     }
 
-    /// Adds the number of nodes that were deleted below the given node before the failure.
-    pub(crate) fn with_deleted(self, nodes: usize) -> Self {
-        self.applied_to(nodes, &format!("; of what is below, {nodes} deleted"))
-    }
-
     /// Adds a text about nodes that were changed before the failure, if there are any.
-    fn applied_to(mut self, nodes: usize, text: &str) -> Self {
+    pub(crate) fn applied_to(mut self, nodes: usize, text: &str) -> Self {
         if nodes == 0 {
             return self;
         }

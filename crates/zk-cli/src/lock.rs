@@ -9,32 +9,26 @@ use tokio::time::{Instant, timeout};
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
-use crate::acquired_lock::{AcquiredLock, Approach, Refused};
+use crate::acquired_lock::{AcquiredLock, Refused};
 use crate::child::Child;
 use crate::failure::{Failure, is_end};
-use crate::lock_args::Task;
+use crate::lock_args::{Contend, Task};
 use crate::participants::{holders, print_waiting};
 use crate::sessions::{Session, Sessions, clock, until};
 use crate::signals::{Signals, number};
 
 impl Task {
     /// Acquires the lock. A single try waits for a new connection if its connection is lost.
-    async fn acquire(
-        &self,
-        client: &Client,
-        how: Approach,
-    ) -> Result<Option<AcquiredLock>, Refused> {
+    async fn acquire(&self, client: &Client) -> Result<Option<AcquiredLock>, Refused> {
         loop {
-            match self.wanted.acquire(client, how, &self.contender).await {
-                Err(refused) if is_not_connected(&refused) => connected(client).await,
+            match self.wanted.acquire(client, !self.is_single_try(), &self.contender).await {
+                Err(Refused { error: LockError::NotConnected { .. }, .. }) => {
+                    connected(client).await;
+                }
                 asked => return asked,
             }
         }
     }
-}
-
-fn is_not_connected(refused: &Refused) -> bool {
-    matches!(refused.error.as_ref(), Some(LockError::NotConnected { .. }))
 }
 
 /// Waits until the client is connected or its session has ended.
@@ -44,9 +38,13 @@ async fn connected(client: &Client) {
     }
 }
 
-pub(crate) async fn run(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
+pub(crate) async fn run(sessions: Sessions, options: &impl Contend) -> Result<u8, Failure> {
+    run_task(sessions, options.task()?).await
+}
+
+async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
     sessions.set_name(task.contender.client_name());
-    if task.timeout != Some(Duration::ZERO) {
+    if !task.is_single_try() {
         sessions.wait_for_servers();
     }
     if task.stands_again {
@@ -141,24 +139,19 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<(Session, AcquiredLock), Failure> {
     // A single try takes time too: as long as a connection may take.
-    let limit =
-        task.timeout.map(|limit| if limit.is_zero() { sessions.connect_timeout() } else { limit });
+    let limit = if task.is_single_try() { Some(sessions.connect_timeout()) } else { task.timeout };
     let deadline = limit.map(|limit| clock() + limit);
-    let how = match task.timeout {
-        Some(Duration::ZERO) => Approach::Look,
-        _ => Approach::Wait,
-    };
     let mut last: Option<Session> = None;
     loop {
         let opened = signals.unless_interrupted(sessions.open(deadline)).await?;
         let session = match (opened, last) {
-            (Err(_), Some(last)) if is_over(deadline) => return Err(too_late(&last, task)),
+            (Err(_), Some(last)) if is_over(deadline) => return Err(too_late(&last, task).await),
             (opened, _) => opened?,
         };
         signals.unless_interrupted(session.wait_for_majority()).await??;
         tokio::select! {
             biased;
-            acquired = session.run_connected(task.acquire(&session.client, how)) => match acquired? {
+            acquired = session.run_connected(task.acquire(&session.client)) => match acquired? {
                 Ok(Some(lock)) => return Ok((session, lock)),
                 Ok(None) => return Err(not_in_time(&session.client, task).await),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
@@ -170,11 +163,7 @@ async fn acquire(
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
-            return Err(if session.was_of_use() {
-                not_in_time(&session.client, task).await
-            } else {
-                session.silent()
-            });
+            return Err(too_late(&session, task).await);
         }
         last = Some(session);
     }
@@ -187,12 +176,8 @@ async fn not_in_time(client: &Client, task: &Task) -> Failure {
 }
 
 /// Returns the failure after the deadline: the lock is held by others, or no server answers.
-fn too_late(session: &Session, task: &Task) -> Failure {
-    if session.was_of_use() {
-        Failure::not_in_time(task.wanted.not_in_time())
-    } else {
-        session.silent()
-    }
+async fn too_late(session: &Session, task: &Task) -> Failure {
+    if session.was_of_use() { not_in_time(&session.client, task).await } else { session.silent() }
 }
 
 fn is_over(deadline: Option<Instant>) -> bool {
@@ -202,11 +187,11 @@ fn is_over(deadline: Option<Instant>) -> bool {
 /// Returns true if the session has ended, or if one of several locks was lost during the wait for
 /// the next.
 fn starts_over(refused: &Refused) -> bool {
-    refused.error.as_ref().is_some_and(|error| match error {
+    match &refused.error {
         LockError::Client(error) => is_end(error),
         LockError::Lost(_) => true,
         _ => false,
-    })
+    }
 }
 
 /// Runs the command. The command has always ended when this returns.

@@ -262,8 +262,13 @@ impl Leftovers {
     }
 }
 
-impl Lock {
-    pub(crate) fn task(&self) -> Task {
+/// The options of a command that runs another one under a lock.
+pub(crate) trait Contend {
+    fn task(&self) -> Result<Task, Failure>;
+}
+
+impl Contend for Lock {
+    fn task(&self) -> Result<Task, Failure> {
         let kind = match (self.read, self.write, self.no_reentrant) {
             (true, _, _) => Kind::Read,
             (_, true, _) => Kind::Write,
@@ -271,19 +276,19 @@ impl Lock {
             (false, false, false) => Kind::Mutex,
         };
         let task = self.contender.task(kind, slice::from_ref(&self.path), self.timeout);
-        Task { revocable: self.revocable, ..task }
+        Ok(Task { revocable: self.revocable, ..task })
     }
 }
 
-impl Elect {
-    pub(crate) fn task(&self) -> Task {
+impl Contend for Elect {
+    fn task(&self) -> Result<Task, Failure> {
         let task = self.contender.task(Kind::Leadership, slice::from_ref(&self.path), None);
-        Task { stands_again: true, ..task }
+        Ok(Task { stands_again: true, ..task })
     }
 }
 
-impl Semaphore {
-    pub(crate) fn task(&self) -> Result<Task, Failure> {
+impl Contend for Semaphore {
+    fn task(&self) -> Result<Task, Failure> {
         let (take, max) = (self.take, self.permits);
         if take > max {
             let why = format!("--take {take} is more than the --permits {max} there are");
@@ -294,8 +299,8 @@ impl Semaphore {
     }
 }
 
-impl Multilock {
-    pub(crate) fn task(&self) -> Result<Task, Failure> {
+impl Contend for Multilock {
+    fn task(&self) -> Result<Task, Failure> {
         let mut seen = HashSet::new();
         if let Some(path) = self.paths.iter().find(|path| !seen.insert(*path)) {
             let why = format!("{path} is given twice; it would wait for itself");
@@ -315,6 +320,13 @@ pub(crate) struct Task {
     /// Whether a loss is followed by another acquisition.
     pub(crate) stands_again: bool,
     pub(crate) contender: Contender,
+}
+
+impl Task {
+    /// Whether the lock is acquired at once or not at all.
+    pub(crate) fn is_single_try(&self) -> bool {
+        self.timeout == Some(Duration::ZERO)
+    }
 }
 
 /// The locks to acquire: those of one kind at these paths, of which there are several with

@@ -19,6 +19,7 @@ mod export;
 mod failure;
 mod identity;
 mod import;
+mod in_session;
 mod lock;
 mod lock_args;
 mod man;
@@ -26,7 +27,6 @@ mod node_arg;
 mod nodes;
 mod output;
 mod participants;
-mod plain;
 mod progress;
 mod reach;
 mod register;
@@ -57,11 +57,11 @@ use clap_complete::Shell;
 use serde_json::json;
 use zk_recipes::session::validate_path;
 
-use self::args::{Args, Command, InSession};
+use self::args::{Args, Command};
 use self::connector::ServerConnector;
 use self::failure::{Failure, USAGE};
+use self::in_session::{InSession, Work};
 use self::output::{Output, data_json};
-use self::plain::{Plain, Work};
 use self::reach::Reach;
 use self::sessions::{Contact, Context, Sessions};
 use self::verbose_log::VerboseLog;
@@ -162,21 +162,7 @@ async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Res
     });
     let config = config.connector(connector);
     let sessions = Sessions::new(config, args.retry, Rc::clone(&context));
-    let work: Work<'_, u8> = match command {
-        InSession::Lock(lock) => Box::pin(lock::run(sessions, lock.task())),
-        InSession::Elect(elect) => Box::pin(lock::run(sessions, elect.task())),
-        InSession::Semaphore(permits) => Box::pin(lock::run(sessions, permits.task()?)),
-        InSession::Multilock(locks) => Box::pin(lock::run(sessions, locks.task()?)),
-        InSession::Register(register) => Box::pin(register::run(sessions, register)),
-        InSession::Plain(Plain::Discover(args)) if args.watch => {
-            Box::pin(discover::follow(sessions, args))
-        }
-        InSession::Watch(watch) => Box::pin(watch::run(sessions, watch)),
-        InSession::Bench(bench) => Box::pin(bench::run(sessions, bench)),
-        InSession::Top(top) => Box::pin(top::run(sessions, top)),
-        InSession::Plain(command) => Box::pin(plain::run(sessions, command)),
-    };
-    let ended = work.await;
+    let ended = command.run(sessions).await;
     if let Some(log) = &context.log {
         log.flush();
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::limits::NODES_AT_ONCE;
-use zk_recipes::session::{
-    Acl, Client, CreateMode, Error, ErrorCode, Outcome, ParentMode, Retry, Stat, path,
-};
+use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat, path};
 
 use crate::acl::NewNodeAcl;
+use crate::at_once::write_each;
 use crate::data::NewData;
 use crate::failure::{Failure, NO_CHROOT};
 use crate::node_arg::Node;
@@ -145,17 +144,17 @@ pub(crate) async fn sync(session: &Session, Sync { path }: &Sync) -> Result<(), 
 }
 
 pub(crate) async fn create(session: &Session, create: &Create) -> Result<(), Failure> {
-    if create.parents {
-        create_parents(&session.client, &create.path, create.acl.entries()).await?;
-    }
     let (path, data) = (create.path.as_str(), create.data.or_empty()?);
     let (acl, ephemeral) = (create.acl.entries(), create.ephemeral);
     let create = |client: &Client| {
-        let node = client.create_builder(path).data(data).acl(acl).mode(mode(create));
-        match create.ttl {
-            Some(ttl_ms) => node.ttl(Duration::from_millis(ttl_ms)).create(),
-            None => node.create(),
+        let mut node = client.create_builder(path).data(data).acl(acl).mode(mode(create));
+        if create.parents {
+            node = node.parents(ParentMode::Persistent).parents_acl(acl);
         }
+        if let Some(ttl_ms) = create.ttl {
+            node = node.ttl(Duration::from_millis(ttl_ms));
+        }
+        node.create()
     };
     let created = session.retry.run(create).await;
     let hint = "create the parents first, or use --parents";
@@ -184,15 +183,6 @@ fn mode(create: &Create) -> CreateMode {
         (false, true, false) => CreateMode::PersistentSequential,
         (true, false, false) => CreateMode::Ephemeral,
         (true, true, false) => CreateMode::EphemeralSequential,
-    }
-}
-
-/// Creates the missing parents, from the lowest one up: an access control list may deny the creation
-/// of a node that exists already.
-async fn create_parents(client: &Client, path: &str, acl: &[Acl]) -> Result<(), Error> {
-    match path::parent(path) {
-        None | Some("/") => Ok(()),
-        Some(parent) => client.ensure_path_with_acl(parent, ParentMode::Persistent, acl).await,
     }
 }
 
@@ -247,8 +237,10 @@ pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<(), Fai
     let hint = "servers delete neither the root nor /zookeeper and its quota and config; \
                 name the nodes below";
     let nodes = progress.done();
-    ended
-        .map_err(|failure| failure.with_hint(ErrorCode::BAD_ARGUMENTS, hint).with_deleted(nodes))?;
+    let text = format!("; of what is below, {nodes} deleted");
+    ended.map_err(|failure| {
+        failure.with_hint(ErrorCode::BAD_ARGUMENTS, hint).applied_to(nodes, &text)
+    })?;
     session.output.print([], || json!({ "path": path, "done": "deleted", "nodes": nodes }))
 }
 
@@ -283,42 +275,19 @@ async fn delete_below(
     let (mut paths, _) = sorted_paths(session, path, &|_| false).await?;
     paths.reverse();
     paths.pop();
+    let delete = |client: &Client, path: &String| client.delete(path, None);
     for chunk in paths.chunks(NODES_AT_ONCE) {
-        let asked: Vec<_> = chunk.iter().map(|path| session.client.delete(path, None)).collect();
-        let mut failed: Option<Error> = None;
-        // All of these deletes are under way. Those after a failed one are applied as well.
-        for (path, asked) in chunk.iter().zip(asked) {
-            let deleted = match asked.await {
-                Err(error) if error.code().is_none() && failed.is_none() => {
-                    delete_again(&session.retry, path, error.outcome()).await
-                }
-                deleted => deleted,
-            };
+        let deleted = write_each(session, chunk.iter(), delete, |_, deleted, was_lost| {
             match deleted {
-                Ok(()) => progress.one_more(),
-                Err(error)
-                    if matches!(error.code(), Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY)) => {}
-                Err(error) => failed = Some(first_or_unknown(failed, error)),
+                Err(error) if error.is_not_empty() || error.is_no_node() && !was_lost => {}
+                Err(error) if !error.is_no_node() => return Err(error),
+                _ => progress.one_more(),
             }
-        }
-        failed.map_or(Ok(()), Err)?;
+            Ok(())
+        });
+        deleted.await.map_err(|(_, error)| error)?;
     }
     Ok(())
-}
-
-/// Returns the first error, unless only the second one is of a delete that may have been applied.
-fn first_or_unknown(first: Option<Error>, second: Error) -> Error {
-    let is_unknown = second.outcome() == Outcome::Unknown;
-    first.filter(|first| !is_unknown || first.outcome() == Outcome::Unknown).unwrap_or(second)
-}
-
-/// Repeats a delete that has failed with this outcome because the connection was lost. A repeated
-/// delete does no harm.
-async fn delete_again(retry: &Retry, path: &str, outcome: Outcome) -> Result<(), Error> {
-    match retry.delete(path, None).await {
-        Err(error) if error.is_no_node() && outcome == Outcome::Unknown => Ok(()),
-        deleted => deleted,
-    }
 }
 
 /// Deletes the node at `path` and everything below it. `progress` counts the deleted nodes.

@@ -49,29 +49,15 @@ pub(crate) async fn run(session: &Session, wanted: &Participants) -> Result<(), 
     print(&listed, wanted, session.output)
 }
 
-/// A contender, and its part in the lock.
+/// A contender, and whether it holds the lock or waits for it.
 pub(crate) struct Listed {
     pub(crate) participant: Participant,
-    pub(crate) role: Role,
+    pub(crate) holds: bool,
 }
 
-/// The part of a contender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Holds,
-    Waits,
-}
-
-impl Role {
-    fn of(holds: bool) -> Self {
-        if holds { Self::Holds } else { Self::Waits }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Waits => "waits",
-        }
+impl Listed {
+    fn state(&self) -> &'static str {
+        if self.holds { "holds" } else { "waits" }
     }
 }
 
@@ -89,8 +75,7 @@ pub(crate) async fn list(
         Ok(listed
             .map(|participant| {
                 readers_only &= file_name(&participant.path).contains("-__READ__");
-                let role = Role::of(replace(&mut is_first, false) || readers_only);
-                Listed { participant, role }
+                Listed { participant, holds: replace(&mut is_first, false) || readers_only }
             })
             .collect())
     }
@@ -103,7 +88,7 @@ async fn permits(client: &Client, path: &str) -> Result<Vec<Listed>, LockError> 
     // The number of permits does not affect the list of their holders.
     let permits = Semaphore::new(client, path, 1)?.participants().await?;
     let waits = |permit: &Participant| turns.first().is_some_and(|turn| is_of_waiter(permit, turn));
-    let label = |participant| Listed { role: Role::of(!waits(&participant)), participant };
+    let label = |participant| Listed { holds: !waits(&participant), participant };
     Ok(permits.into_iter().map(label).collect())
 }
 
@@ -169,7 +154,7 @@ fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Resu
         participants.iter().map(line).collect()
     };
     output.print(lines, || participants.iter().map(to_json).collect())?;
-    let waiting = participants.iter().filter(|participant| participant.role == Role::Waits).count();
+    let waiting = participants.iter().filter(|listed| !listed.holds).count();
     // The lines have no room for it. In the queue of another lock, only the first ones hold it.
     if wanted.semaphore && waiting > 0 && !has_states {
         output.note(&format!(
@@ -183,13 +168,14 @@ fn line(Listed { participant, .. }: &Listed) -> String {
     format!("{}\t{}", participant.path, data_text(&participant.data))
 }
 
-fn to_json(Listed { participant, role }: &Listed) -> Value {
+fn to_json(listed: &Listed) -> Value {
+    let participant = &listed.participant;
     let info = participant.info();
     let info = info.as_ref();
     let created = participant.created.duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "path": participant.path,
-        "state": role.name(),
+        "state": listed.state(),
         "data": data_json(&participant.data),
         "name": info.and_then(|info| info.name.as_deref()),
         "host": info.and_then(|info| info.host.as_deref()),
@@ -220,10 +206,11 @@ const HEAD: [&str; COLUMNS] =
 /// Columns that a narrow table leaves out, in this order: the node is what other commands take.
 const LEFT_OUT: [usize; 5] = [5, 7, 4, 3, 1];
 
-fn row(at: usize, Listed { participant, role }: &Listed, now: SystemTime) -> [String; COLUMNS] {
+fn row(at: usize, listed: &Listed, now: SystemTime) -> [String; COLUMNS] {
+    let participant = &listed.participant;
     let age = now.duration_since(participant.created).unwrap_or_default();
     let session = participant.session_id.to_string();
-    let (number, state) = ((at + 1).to_string(), role.name().to_owned());
+    let (number, state) = ((at + 1).to_string(), listed.state().to_owned());
     let (since, node) = (span(age), printable(&participant.path));
     let Some(info) = participant.info() else {
         // Data of the application's own.
@@ -316,7 +303,7 @@ async fn of_path(
     // The node of this command may not be deleted yet.
     let others =
         listed.iter().filter(|contender| contender.participant.session_id != client.session_id());
-    let holders = others.filter(|contender| contender.role == Role::Holds);
+    let holders = others.filter(|contender| contender.holds);
     let described = holders.map(|holder| {
         let (who, session) = (who(&holder.participant.data), holder.participant.session_id);
         if session == SessionId::NONE {

@@ -142,7 +142,8 @@ async fn keep(
             Ok(()) = states.changed() => {
                 let state = states.borrow_and_update().clone();
                 if let NodeState::Stopped { error } = &state {
-                    let failure = || Failure::not_kept(&register.path, error);
+                    let about = format!("{}: the node is not kept any longer", register.path);
+                    let failure = || Failure::from(error.clone()).about(&about).of_stream();
                     output.note(&failure().with_presented(identity).to_string());
                     // The cause is printed already.
                     let end = format!("{}: the command ended without its node", register.path);

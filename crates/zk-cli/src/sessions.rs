@@ -361,6 +361,20 @@ impl Sessions {
         }
     }
 
+    /// Does `work` like [`run`](Self::run), and closes its session. Returns the exit status.
+    pub(crate) async fn run_to_end(
+        &mut self,
+        deadline: Option<Instant>,
+        mut work: impl AsyncFnMut(&Session) -> Result<(), Failure>,
+    ) -> Result<u8, Failure> {
+        let work = async |session: &Session| {
+            let done = work(session).await;
+            session.client.close().await;
+            done
+        };
+        self.run(deadline, work).await.map(|()| 0)
+    }
+
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.connect_timeout
     }

@@ -281,29 +281,22 @@ pub(crate) async fn ephemerals(session: &Session, wanted: &Ephemerals) -> Result
 
 /// Returns true if a name matches a pattern, in which * stands for any characters, and ? for one.
 fn matches(name: &str, pattern: &str) -> bool {
-    let (name, pattern): (Vec<char>, Vec<char>) =
-        (name.chars().collect(), pattern.chars().collect());
-    let (mut at, mut of) = (0, 0);
-    // The last star, and where in the name the rest of the pattern was tried.
-    let mut star: Option<(usize, usize)> = None;
-    while at < name.len() {
-        match (pattern.get(of), star) {
-            (Some('*'), _) => {
-                star = Some((of, at));
-                of += 1;
+    let name: Vec<char> = name.chars().collect();
+    // For each beginning of the name, by its length: whether the pattern so far matches it.
+    let mut matched = vec![false; name.len() + 1];
+    matched[0] = true;
+    for wanted in pattern.chars() {
+        if wanted == '*' {
+            let shortest = matched.iter().position(|is_match| *is_match);
+            matched[shortest.unwrap_or(name.len() + 1)..].fill(true);
+        } else {
+            for (at, char) in name.iter().enumerate().rev() {
+                matched[at + 1] = matched[at] && (wanted == '?' || wanted == *char);
             }
-            (Some(wanted), _) if *wanted == '?' || *wanted == name[at] => {
-                at += 1;
-                of += 1;
-            }
-            (_, Some((star_of, tried))) => {
-                star = Some((star_of, tried + 1));
-                (at, of) = (tried + 1, star_of + 1);
-            }
-            _ => return false,
+            matched[0] = false;
         }
     }
-    pattern[of..].iter().all(|left| *left == '*')
+    matched[name.len()]
 }
 
 fn memmem(data: &[u8], text: &[u8]) -> bool {

@@ -90,17 +90,13 @@ impl Finding {
     }
 
     fn into_json(self) -> Value {
-        let mut json = json!({
-            "level": self.level.name(),
-            "code": self.code,
-            "server": self.server,
-            "finding": self.text,
-        });
+        let mut json = self.values;
+        json["level"] = self.level.name().into();
+        json["code"] = self.code.into();
+        json["server"] = self.server.into();
+        json["finding"] = self.text.into();
         if let Some(address) = self.address {
             json["address"] = json!(address);
-        }
-        if let (Value::Object(json), Value::Object(values)) = (&mut json, self.values) {
-            json.extend(values);
         }
         json
     }

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
-    Acl, Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, path::parent,
+    Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, path::parent,
 };
 
 use super::Importer;
 use super::compare::Change;
-use super::lists::{Opening, Own};
+use super::lists::{Own, opened};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::at_once::{after_loss, repeat};
 use crate::failure::Failure;
@@ -63,8 +63,8 @@ const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// The first attempt to create a node.
 struct Attempt {
     created: Result<(), Error>,
-    /// The list with the entry of this client, if the node was to be created with it.
-    open: Option<Vec<Acl>>,
+    /// Whether the node was to be created with the entry of this client.
+    is_open: bool,
     /// The node that was there already.
     present: Option<NodeAnswers>,
 }
@@ -90,7 +90,7 @@ impl Importer<'_> {
     /// Creates nodes, or compares them with the existing ones. Some of those behind a node that fails are
     /// created as well.
     pub(super) async fn import_batch(&mut self, batch: Vec<Wanted>) -> Result<(), Failure> {
-        let opens = self.lists_to_open(&batch).await?;
+        let opens = self.parents_to_open(&batch).await?;
         let mut attempts = self.create_all(&batch, opens).await;
         self.read_existing(&batch, &mut attempts).await;
         let (mut changes, mut failed, mut later) = (Vec::new(), None, 0);
@@ -106,37 +106,33 @@ impl Importer<'_> {
         }
         // Their lines come before the failed one.
         self.finish(changes).await?;
-        failed.map_or(Ok(()), |failure| Err(failure.with_later(later)))
+        let text = format!("; {later} nodes of later lines were created");
+        failed.map_or(Ok(()), |failure| Err(failure.applied_to(later, &text)))
     }
 
     /// Sends the requests to create all nodes, and awaits their answers.
-    async fn create_all(&mut self, batch: &[Wanted], opens: Vec<Option<Opening>>) -> Vec<Attempt> {
+    async fn create_all(&mut self, batch: &[Wanted], opens: Vec<bool>) -> Vec<Attempt> {
+        let client = &self.session.client;
         let sent: Vec<_> = batch
             .iter()
             .zip(&opens)
-            .map(|(wanted, open)| {
-                let list = open.as_ref().map_or(&wanted.acl, |open| &open.list);
-                create(&self.session.client, wanted, list)
-            })
+            .map(|(wanted, is_open)| create(client, wanted, *is_open))
             .collect();
-        let mut answers = Vec::with_capacity(batch.len());
-        for sent in sent {
-            answers.push(sent.await.map(drop));
-        }
         let mut attempts = Vec::with_capacity(batch.len());
-        for ((wanted, open), created) in batch.iter().zip(opens).zip(answers) {
-            if let Some(open) = &open {
-                let failed = created.as_ref().err();
-                self.has_opened(&wanted.path, &wanted.acl, open.is_new, failed);
-            }
-            self.created += usize::from(created.is_ok());
-            attempts.push(Attempt {
-                created,
-                open: open.map(|opening| opening.list),
-                present: None,
-            });
+        for ((wanted, is_open), sent) in batch.iter().zip(opens).zip(sent) {
+            let created = sent.await.map(drop);
+            self.has_created(wanted, is_open, &created);
+            attempts.push(Attempt { created, is_open, present: None });
         }
         attempts
+    }
+
+    /// Notes the end of a request to create a node.
+    fn has_created(&mut self, wanted: &Wanted, is_open: bool, created: &Result<(), Error>) {
+        if is_open {
+            self.has_opened(&wanted.path, &wanted.acl, created.as_ref().err());
+        }
+        self.created += usize::from(created.is_ok());
     }
 
     /// Reads the nodes that exist, or may exist below a parent that denies their creation.
@@ -168,11 +164,11 @@ impl Importer<'_> {
     ) -> Result<(), Failure> {
         let (path, is_final) = (&wanted.path, attempt.is_final());
         self.closed.retain(|above| is_below(path, &above.path));
-        let Attempt { mut created, mut open, mut present } = attempt;
+        let Attempt { mut created, mut is_open, mut present } = attempt;
         let mut was_lost = false;
         if !is_final {
             present = None;
-            (created, was_lost) = self.create_again(wanted, created, &mut open).await?;
+            (created, was_lost) = self.create_again(wanted, created, &mut is_open).await?;
         }
         let Err(error) = created else { return Ok(()) };
         // The list of the parent is checked before the existence of the node.
@@ -205,7 +201,7 @@ impl Importer<'_> {
                 if !self.open_parent(path).await? {
                     return Err(error.into());
                 }
-                Ok(self.create(wanted, open.as_ref()).await?.0?)
+                Ok(self.create(wanted, is_open).await?.0?)
             }
             Err(unread) => Err(unread.into()),
         }
@@ -216,17 +212,17 @@ impl Importer<'_> {
         &mut self,
         wanted: &Wanted,
         first: Result<(), Error>,
-        open: &mut Option<Vec<Acl>>,
+        is_open: &mut bool,
     ) -> Result<(Result<(), Error>, bool), Failure> {
         let (mut last, mut was_lost) = (first, false);
         loop {
             was_lost |= last.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
-            if open.is_some() && is_invalid_acl(&last) {
-                (*open, self.own) = (None, Own::Refused);
+            if *is_open && is_invalid_acl(&last) {
+                (*is_open, self.own) = (false, Own::Refused);
             }
-            let (created, is_lost) = self.create(wanted, open.as_ref()).await?;
+            let (created, is_lost) = self.create(wanted, *is_open).await?;
             was_lost |= is_lost;
-            if open.is_some() && is_invalid_acl(&created) {
+            if *is_open && is_invalid_acl(&created) {
                 last = created;
                 continue;
             }
@@ -234,31 +230,32 @@ impl Importer<'_> {
         }
     }
 
-    /// Creates a node with its own list, or the `open` one, and counts it. Returns also whether an answer
-    /// was lost.
+    /// Creates a node, with the entry of this client if it `is_open`, and counts it. Returns also whether an
+    /// answer was lost.
     async fn create(
         &mut self,
         wanted: &Wanted,
-        open: Option<&Vec<Acl>>,
+        is_open: bool,
     ) -> Result<(Result<(), Error>, bool), Failure> {
-        let is_new = open.is_some() && self.opens(&wanted.path)?;
-        let list = open.unwrap_or(&wanted.acl);
-        let (created, was_lost) = repeat(self.session, |client| create(client, wanted, list)).await;
-        if open.is_some() {
-            self.has_opened(&wanted.path, &wanted.acl, is_new, created.as_ref().err());
+        if is_open {
+            self.opens(&wanted.path)?;
         }
-        self.created += usize::from(created.is_ok());
-        Ok((created.map(drop), was_lost))
+        let (created, was_lost) =
+            repeat(self.session, |client| create(client, wanted, is_open)).await;
+        let created = created.map(drop);
+        self.has_created(wanted, is_open, &created);
+        Ok((created, was_lost))
     }
 }
 
-/// Sends the request to create a node with a list.
-fn create<'a>(
+/// Sends the request to create a node, with the entry of this client if it `is_open`.
+fn create(
     client: &Client,
-    wanted: &'a Wanted,
-    list: &'a [Acl],
-) -> impl Future<Output = Result<Created, Error>> + use<'a> {
-    let new = client.create_builder(&wanted.path).acl(list);
+    wanted: &Wanted,
+    is_open: bool,
+) -> impl Future<Output = Result<Created, Error>> + use<> {
+    let new = client.create_builder(&wanted.path);
+    let new = if is_open { new.acl(opened(&wanted.acl)) } else { new.acl(&wanted.acl) };
     let new = match &wanted.node.data {
         Some(data) => new.data(data),
         None => new.null_data(),

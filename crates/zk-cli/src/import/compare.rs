@@ -1,29 +1,18 @@
 //! Existing nodes, compared with those of the input.
 
-use zk_recipes::session::{Acl, Client, Error, NodeAcl, NodeData, Pending, Stat};
+use zk_recipes::session::{Acl, Client, NodeAcl, NodeData, Pending, Stat};
 
 use super::Importer;
 use super::lists::{ClosedParent, denies_children};
 use crate::acl;
-use crate::at_once::repeat_sent;
+use crate::at_once::write_each;
 use crate::failure::Failure;
 use crate::transfer::{NODES_TOLD, Wanted};
 
-/// A change of an existing node that is under way.
+/// A change of an existing node.
 pub(super) struct Change<'b> {
     wanted: &'b Wanted,
     request: fn(&Client, &Wanted) -> Pending<Stat>,
-    sent: Pending<Stat>,
-}
-
-impl<'b> Change<'b> {
-    fn send(
-        client: &Client,
-        wanted: &'b Wanted,
-        request: fn(&Client, &Wanted) -> Pending<Stat>,
-    ) -> Self {
-        Self { wanted, request, sent: request(client, wanted) }
-    }
 }
 
 impl Importer<'_> {
@@ -42,7 +31,7 @@ impl Importer<'_> {
             let why = "exists with other data; see --overwrite";
             return Err(Failure::other(format!("{} {why}", wanted.path)));
         }
-        changes.push(Change::send(&self.session.client, wanted, set_data));
+        changes.push(Change { wanted, request: set_data });
         Ok(false)
     }
 
@@ -63,7 +52,7 @@ impl Importer<'_> {
             }
             return Ok(());
         }
-        let own = if is_begun { self.presented_entry().await? } else { None };
+        let own = if is_begun { self.presented().await? } else { None };
         if own.is_some_and(|own| added.iter().all(|entry| own.has_left(entry))) {
             // An import that failed has left it.
             self.opened.push((path.clone(), list.clone()));
@@ -76,11 +65,9 @@ impl Importer<'_> {
             }
             return Ok(());
         }
-        let open = if wanted.is_parent { self.opened_list(list).await? } else { None };
-        if let Some(open) = open {
-            return self.open(path, &open, list).await;
+        if !wanted.is_parent || !self.open(path, list).await? {
+            changes.push(Change { wanted, request: set_list });
         }
-        changes.push(Change::send(&self.session.client, wanted, set_list));
         Ok(())
     }
 
@@ -93,21 +80,19 @@ impl Importer<'_> {
         }
     }
 
-    /// Awaits the answers to changes. Those after a failed one are applied as well.
+    /// Changes the existing nodes. Changes after a failed one are applied as well.
     pub(super) async fn finish(&self, changes: Vec<Change<'_>>) -> Result<(), Failure> {
-        let mut failed = None;
-        for Change { wanted, request, sent } in changes {
-            let (done, was_lost) = match failed {
-                None => repeat_sent(self.session, sent, |client| request(client, wanted)).await,
-                Some(_) => (sent.await, false),
-            };
-            // A list that a lost request has set may deny this client the next one.
-            let is_done = |error: &Error| was_lost && error.is_no_auth();
-            if let Some(error) = done.err().filter(|error| !is_done(error)) {
-                failed.get_or_insert_with(|| Failure::from(error).with_line(wanted.line));
-            }
-        }
-        failed.map_or(Ok(()), Err)
+        let request =
+            |client: &Client, change: &Change<'_>| (change.request)(client, change.wanted);
+        let done =
+            write_each(self.session, changes.iter(), request, |_, done, was_lost| match done {
+                // A list that a lost request has set may deny this client the next one.
+                Err(error) if !(was_lost && error.is_no_auth()) => Err(error),
+                _ => Ok(()),
+            });
+        let failed =
+            |(change, error): (&Change<'_>, _)| Failure::from(error).with_line(change.wanted.line);
+        done.await.map_err(failed)
     }
 }
 

@@ -23,8 +23,9 @@ pub(super) struct OneTimeIdentity {
     password: String,
     /// `None` if no file could be written.
     file: Option<PathBuf>,
-    /// Nodes that were opened to it, by this import or earlier ones, and not closed. The file has a line
-    /// for each, written before the node is opened.
+    /// Nodes that earlier imports opened to it, and that were not closed.
+    earlier: BTreeSet<String>,
+    /// Those of this import. The file has a line for each, written before the node is opened.
     open: BTreeSet<String>,
 }
 
@@ -38,8 +39,8 @@ impl OneTimeIdentity {
             .and_then(|()| random(&mut password))
             .map_err(|error| Failure::other(format!("no random numbers: {error}")))?;
         let user = format!("zk-import-{}", hex(&user));
-        let mut identity =
-            Self { user, password: hex(&password), file: None, open: BTreeSet::new() };
+        let (earlier, open) = (BTreeSet::new(), BTreeSet::new());
+        let mut identity = Self { user, password: hex(&password), file: None, earlier, open };
         let own_name = || PathBuf::from(format!("{}.auth", identity.user));
         let file = file.map_or_else(own_name, Path::to_owned);
         let what = "lists that deny this client the creation of children are open to a one-time \
@@ -78,31 +79,35 @@ impl OneTimeIdentity {
         let parts = first.and_then(|rest| rest.split_once(':'));
         let (user, password) = parts.ok_or_else(|| about("not an identity of zk import"))?;
         let (user, password) = (user.to_owned(), password.to_owned());
-        let open = lines.map(str::to_owned).collect();
-        Ok(Some(Self { user, password, file: Some(file.to_owned()), open }))
+        let (earlier, open) = (lines.map(str::to_owned).collect(), BTreeSet::new());
+        Ok(Some(Self { user, password, file: Some(file.to_owned()), earlier, open }))
     }
 
-    /// Notes that a node is about to be opened to the identity. Returns true if it was not noted before.
-    pub(super) fn opens(&mut self, path: &str) -> Result<bool, Failure> {
-        let is_new = self.open.insert(path.to_owned());
-        if is_new {
-            if let Some(file) = &self.file {
-                let opened = OpenOptions::new().append(true).open(file);
-                opened
-                    .and_then(|mut opened| writeln!(opened, "{path}"))
-                    .map_err(|error| Failure::other(format!("{}: {error}", file.display())))?;
-            }
+    /// Notes that a node is about to be opened to the identity.
+    pub(super) fn opens(&mut self, path: &str) -> Result<(), Failure> {
+        if self.earlier.contains(path) || !self.open.insert(path.to_owned()) {
+            return Ok(());
         }
-        Ok(is_new)
+        let Some(file) = &self.file else { return Ok(()) };
+        let opened = OpenOptions::new().append(true).open(file);
+        opened
+            .and_then(|mut opened| writeln!(opened, "{path}"))
+            .map_err(|error| Failure::other(format!("{}: {error}", file.display())))
+    }
+
+    /// Notes that a node was not opened by this import.
+    pub(super) fn has_not_opened(&mut self, path: &str) {
+        self.open.remove(path);
     }
 
     pub(super) fn closes(&mut self, path: &str) {
+        self.earlier.remove(path);
         self.open.remove(path);
     }
 
     /// Returns the nodes that are open to the identity, or may be.
-    pub(super) fn open(&self) -> &BTreeSet<String> {
-        &self.open
+    pub(super) fn open(&self) -> impl Iterator<Item = &String> {
+        self.earlier.iter().chain(&self.open)
     }
 
     pub(super) async fn present(&self, client: &Client) -> Result<(), Failure> {
@@ -111,10 +116,6 @@ impl OneTimeIdentity {
                    --auth, --sasl or --cert";
         let added = client.add_auth("digest", secret).await;
         added.map_err(|error| Failure::from(error).about(why))
-    }
-
-    pub(super) fn user(&self) -> &str {
-        &self.user
     }
 
     pub(super) fn file(&self) -> Option<&Path> {
@@ -149,18 +150,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An entry that lets this client create the children of a node, and set its list.
-#[derive(Clone)]
-pub(super) struct OwnEntry {
-    /// The entry as it is sent to the server.
-    pub(super) entry: Acl,
-    /// Scheme and user of the entries that the server stores for it.
-    stored: Vec<(String, String)>,
-}
+/// Scheme and user of the entries that the server stores for [`own_entry`].
+pub(super) struct Stored(Vec<(String, String)>);
 
-impl OwnEntry {
-    /// Returns the entry for the identities that the client has presented, but for that of its address.
-    /// `None` if there are none.
+impl Stored {
+    /// Returns the identities that the client has presented, but for that of its address. `None` if there
+    /// are none.
     pub(super) async fn of(
         Session { client, retry, context, .. }: &Session,
         one_time: Option<&OneTimeIdentity>,
@@ -177,25 +172,21 @@ impl OwnEntry {
                         break;
                     }
                 }
-                let of_user = context.identity.is_any.then(|| Self::stored_as(Vec::new()));
+                let of_user = context.identity.is_any.then(|| Self(Vec::new()));
                 return Ok(one_time.map(Self::of_one_time).or(of_user));
             }
             identities => identities?.into_iter().map(|identity| (identity.scheme, identity.user)),
         };
         let users: Vec<_> = identities.filter(|(scheme, _)| scheme != "ip").collect();
-        Ok((!users.is_empty()).then(|| Self::stored_as(users)))
+        Ok((!users.is_empty()).then_some(Self(users)))
     }
 
-    /// Returns the entry for a one-time identity that the client has presented.
+    /// Returns a one-time identity that the client has presented.
     pub(super) fn of_one_time(identity: &OneTimeIdentity) -> Self {
-        Self::stored_as(vec![("digest".to_owned(), identity.user().to_owned())])
+        Self(vec![("digest".to_owned(), identity.user.clone())])
     }
 
-    fn stored_as(stored: Vec<(String, String)>) -> Self {
-        Self { entry: Acl::auth(OWN_PERMS), stored }
-    }
-
-    /// Returns true if the server may have stored `present` for this entry.
+    /// Returns true if the server may have stored `present` for the entry of this client.
     pub(super) fn has_left(&self, present: &Acl) -> bool {
         let is_own = |(scheme, user): &(String, String)| {
             // The id of a digest is the user and a hash, which servers do not tell.
@@ -206,8 +197,13 @@ impl OwnEntry {
             };
             present.scheme == scheme.as_str() && id == user
         };
-        present.perms == OWN_PERMS && self.stored.iter().any(is_own)
+        present.perms == OWN_PERMS && self.0.iter().any(is_own)
     }
+}
+
+/// Returns the entry that lets this client create the children of a node, and set its list.
+pub(super) fn own_entry() -> Acl {
+    Acl::auth(OWN_PERMS)
 }
 
 /// A repeated import also reads the node, and with `--overwrite` it writes the data.

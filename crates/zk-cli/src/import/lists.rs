@@ -6,19 +6,19 @@ use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, path::parent};
 
 use super::Importer;
-use super::identity::{OneTimeIdentity, OwnEntry};
-use crate::at_once::or_again;
-use crate::at_once::{repeat, repeat_sent};
+use super::identity::{OneTimeIdentity, Stored, own_entry};
+use crate::at_once::{or_again, repeat, write_each};
 use crate::failure::Failure;
 use crate::sessions::Session;
 use crate::transfer::{NODES_TOLD, Wanted};
 
-/// The entry of this client, as far as it is known.
+/// Whether this client can have an entry in a list, as far as it is known.
 pub(super) enum Own {
     Unknown,
     /// The client has presented no identity.
     None,
-    Entry(OwnEntry),
+    /// It has, and the server stores these for its entry.
+    Presented(Stored),
     /// The server takes none for the identities that the client has presented.
     Refused,
 }
@@ -30,88 +30,63 @@ pub(super) struct ClosedParent {
     pub(super) list: Vec<Acl>,
 }
 
-/// The list with which a parent is created.
-pub(super) struct Opening {
-    pub(super) list: Vec<Acl>,
-    /// Whether the one-time identity did not note the node before.
-    pub(super) is_new: bool,
-}
-
 impl Importer<'_> {
-    /// Returns the lists for the parents in a batch that may deny this client to create their children. A
-    /// parent that exists is opened only if the client has presented an identity.
-    pub(super) async fn lists_to_open(
-        &mut self,
-        batch: &[Wanted],
-    ) -> Result<Vec<Option<Opening>>, Failure> {
+    /// Returns for each node of a batch whether it is created open: the parents that may deny this client
+    /// to create their children. One that exists is opened only if the client has presented an identity.
+    pub(super) async fn parents_to_open(&mut self, batch: &[Wanted]) -> Result<Vec<bool>, Failure> {
         let is_closed = |node: &Wanted| node.is_parent && denies_children(&node.acl);
         let mut has_identity = false;
         if let Some(first) = batch.iter().find(|node| is_closed(node)) {
-            let own = self.presented_entry().await;
+            let own = self.presented().await;
             has_identity = own.map_err(|failure| failure.with_line(first.line))?.is_some();
         }
-        let is_asked = |node: &Wanted| is_closed(node) && !has_identity && !self.is_refused();
-        let asked: Vec<_> = batch
-            .iter()
-            .map(|node| is_asked(node).then(|| self.session.client.exists(&node.path)))
-            .collect();
+        let is_asked = !has_identity && !matches!(self.own, Own::Refused);
+        let ask = |node: &Wanted| self.session.client.exists(&node.path);
+        let asked: Vec<_> =
+            batch.iter().map(|node| (is_asked && is_closed(node)).then(|| ask(node))).collect();
         let mut opens = Vec::with_capacity(batch.len());
         for (wanted, asked) in batch.iter().zip(asked) {
             let failed = |failure: Failure| failure.with_line(wanted.line);
-            if !has_identity {
-                if let Some(asked) = asked {
-                    // An identity is made only for a node that is to be created.
-                    has_identity = !self.exists(asked, &wanted.path).await.map_err(failed)?;
-                }
+            if let (false, Some(asked)) = (has_identity, asked) {
+                // An identity is made only for a node that is to be created.
+                has_identity = !self.exists(asked, &wanted.path).await.map_err(failed)?;
             }
-            let is_opened = has_identity && is_closed(wanted);
-            opens.push(if is_opened { self.opening(wanted).await.map_err(failed)? } else { None });
+            let is_opened =
+                has_identity && is_closed(wanted) && self.can_open().await.map_err(failed)?;
+            if is_opened {
+                self.opens(&wanted.path).map_err(failed)?;
+            }
+            opens.push(is_opened);
         }
         Ok(opens)
     }
 
-    async fn opening(&mut self, wanted: &Wanted) -> Result<Option<Opening>, Failure> {
-        let Some(list) = self.opened_list(&wanted.acl).await? else { return Ok(None) };
-        Ok(Some(Opening { list, is_new: self.opens(&wanted.path)? }))
-    }
-
-    fn is_refused(&self) -> bool {
-        matches!(self.own, Own::Refused)
-    }
-
-    /// Gives an existing node the `open` list until it gets its `own` one.
-    pub(super) async fn open(
-        &mut self,
-        path: &str,
-        open: &[Acl],
-        own: &[Acl],
-    ) -> Result<(), Failure> {
-        let is_new = self.opens(path)?;
-        let set = repeat(self.session, |client| client.set_acl(path, open, None)).await.0;
-        self.has_opened(path, own, is_new, set.as_ref().err());
+    /// Gives an existing node the entry of this client, until it gets its own `list`. Returns false if
+    /// that does not help to create its children.
+    pub(super) async fn open(&mut self, path: &str, list: &[Acl]) -> Result<bool, Failure> {
+        if !denies_children(list) || !self.can_open().await? {
+            return Ok(false);
+        }
+        self.opens(path)?;
+        let open = opened(list);
+        let set = repeat(self.session, |client| client.set_acl(path, &open, None)).await.0;
+        self.has_opened(path, list, set.as_ref().err());
         set?;
-        Ok(())
+        Ok(true)
     }
 
-    /// Notes the end of a request to open a node with the list `own`. `is_new` is what
-    /// [`opens`](Self::opens) returned before.
-    pub(super) fn has_opened(
-        &mut self,
-        path: &str,
-        own: &[Acl],
-        is_new: bool,
-        failed: Option<&Error>,
-    ) {
+    /// Notes the end of a request to open a node with the list `own`.
+    pub(super) fn has_opened(&mut self, path: &str, own: &[Acl], failed: Option<&Error>) {
         if failed.is_none_or(|error| error.outcome() == Outcome::Unknown) {
             self.opened.push((path.to_owned(), own.to_vec()));
-        } else if is_new {
-            self.closes(path);
+        } else if let Some(identity) = &mut self.one_time {
+            identity.has_not_opened(path);
         }
     }
 
-    /// Notes that a node is about to be opened. Returns true if it was not noted before.
-    pub(super) fn opens(&mut self, path: &str) -> Result<bool, Failure> {
-        self.one_time.as_mut().map_or(Ok(false), |identity| identity.opens(path))
+    /// Notes that a node is about to be opened.
+    pub(super) fn opens(&mut self, path: &str) -> Result<(), Failure> {
+        self.one_time.as_mut().map_or(Ok(()), |identity| identity.opens(path))
     }
 
     pub(super) fn closes(&mut self, path: &str) {
@@ -127,45 +102,36 @@ impl Importer<'_> {
         let Some(above) = self.closed.last().filter(is_parent).cloned() else {
             return Ok(false);
         };
-        let Some(open) = self.opened_list(&above.list).await? else { return Ok(false) };
-        match self.open(&above.path, &open, &above.list).await {
+        match self.open(&above.path, &above.list).await {
             Err(failure) if failure.is_no_auth() => Ok(false),
-            set => {
-                set?;
-                self.closed.pop();
-                Ok(true)
+            opened => {
+                let is_opened = opened?;
+                if is_opened {
+                    self.closed.pop();
+                }
+                Ok(is_opened)
             }
         }
     }
 
-    /// Returns a list with the entry of this client, if `list` may deny it to create children.
-    pub(super) async fn opened_list(&mut self, list: &[Acl]) -> Result<Option<Vec<Acl>>, Failure> {
-        if !denies_children(list) {
-            return Ok(None);
+    /// Returns true if this client can have an entry in a list. It presents a one-time identity if it has
+    /// no other one.
+    async fn can_open(&mut self) -> Result<bool, Failure> {
+        self.presented().await?;
+        if let Own::None = self.own {
+            self.own = Own::Presented(Stored::of_one_time(self.present_one_time().await?));
         }
-        let own = self.own_entry().await?;
-        Ok(own.map(|own| list.iter().cloned().chain([own.entry]).collect()))
+        Ok(matches!(self.own, Own::Presented(_)))
     }
 
-    /// Returns the entry of this client. It presents a one-time identity if it has no other one.
-    async fn own_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
-        let presented = self.presented_entry().await?;
-        if !matches!(self.own, Own::None) {
-            return Ok(presented);
-        }
-        let own = OwnEntry::of_one_time(self.present_one_time().await?);
-        self.own = Own::Entry(own.clone());
-        Ok(Some(own))
-    }
-
-    /// Returns the entry for the identities that this client has presented so far.
-    pub(super) async fn presented_entry(&mut self) -> Result<Option<OwnEntry>, Failure> {
+    /// Returns the identities that this client has presented so far.
+    pub(super) async fn presented(&mut self) -> Result<Option<&Stored>, Failure> {
         if let Own::Unknown = self.own {
-            let own = OwnEntry::of(self.session, self.one_time.as_ref()).await?;
-            self.own = own.map_or(Own::None, Own::Entry);
+            let own = Stored::of(self.session, self.one_time.as_ref()).await?;
+            self.own = own.map_or(Own::None, Own::Presented);
         }
         Ok(match &self.own {
-            Own::Entry(own) => Some(own.clone()),
+            Own::Presented(own) => Some(own),
             _ => None,
         })
     }
@@ -193,10 +159,9 @@ impl Importer<'_> {
 
     /// Names the nodes that the import leaves open, or forgets the one-time identity.
     pub(super) fn note_opened(&self, is_complete: bool) {
-        let of_earlier =
-            self.one_time.as_ref().map(|identity| identity.open().iter()).into_iter().flatten();
+        let of_identity = self.one_time.iter().flat_map(OneTimeIdentity::open);
         let open: BTreeSet<&String> =
-            self.opened.iter().map(|(path, _)| path).chain(of_earlier).collect();
+            self.opened.iter().map(|(path, _)| path).chain(of_identity).collect();
         let Some(first) = open.first() else {
             if let Some(identity) = &self.one_time {
                 identity.forget();
@@ -239,28 +204,28 @@ impl Importer<'_> {
     /// Gives the opened nodes from the one at `behind` on their own lists. Nodes that stay open stay noted.
     async fn close_last(&mut self, behind: usize) -> Result<(), Error> {
         let last = self.opened.split_off(behind);
-        let close = |path: &str, list: &[Acl]| self.session.client.set_acl(path, list, None);
-        let sent: Vec<_> = last.iter().rev().map(|(path, list)| close(path, list)).collect();
-        let mut failed = None;
-        for ((path, list), sent) in last.iter().rev().zip(sent) {
-            let again = |client: &Client| client.set_acl(path, list, None);
-            let (closed, was_lost) = match failed {
-                None => repeat_sent(self.session, sent, again).await,
-                Some(_) => (sent.await, false),
-            };
+        let close =
+            |client: &Client, (path, list): &(String, Vec<Acl>)| client.set_acl(path, list, None);
+        let session = self.session;
+        let closing = write_each(session, last.iter().rev(), close, |node, closed, was_lost| {
             match closed {
-                // The lost request has set the list, which denies this client the next one.
-                Err(error) if was_lost && error.is_no_auth() => self.closes(path),
-                // It was deleted meanwhile.
-                Err(error) if !error.is_no_node() => {
-                    self.opened.push((path.clone(), list.clone()));
-                    failed.get_or_insert(error);
+                // It was deleted meanwhile, or the lost request has set the list, which denies this client
+                // the next one.
+                Err(error) if !(error.is_no_node() || was_lost && error.is_no_auth()) => {
+                    self.opened.push(node.clone());
+                    return Err(error);
                 }
-                _ => self.closes(path),
+                _ => self.closes(&node.0),
             }
-        }
-        failed.map_or(Ok(()), Err)
+            Ok(())
+        });
+        closing.await.map_err(|(_, error)| error)
     }
+}
+
+/// Returns a list with the entry of this client.
+pub(super) fn opened(list: &[Acl]) -> Vec<Acl> {
+    list.iter().cloned().chain([own_entry()]).collect()
 }
 
 /// Returns true if a list may deny this client the creation of children.
