@@ -6,7 +6,7 @@ use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms};
 
 use crate::at_once::write_each;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::node_arg::{Node, Nothing};
 use crate::progress::Progress;
 use crate::sessions::Session;
@@ -121,7 +121,7 @@ fn printed_perms(text: &str) -> Option<Perms> {
     Some(named | Perms(i32::from_be_bytes(bits.to_be_bytes())))
 }
 
-pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
+pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<()> {
     let node = session.retry.run(|client| client.get_acl(path)).await?;
     session.output.print(
         node.acl.iter().map(|entry| data_text(text(entry).as_bytes())),
@@ -152,7 +152,7 @@ pub(crate) struct SetAcl {
     recursive: bool,
 }
 
-pub(crate) async fn set(session: &Session, wanted: &SetAcl) -> Result<(), Failure> {
+pub(crate) async fn set(session: &Session, wanted: &SetAcl) -> Result<()> {
     if wanted.recursive {
         return set_recursive(session, &wanted.path, &wanted.acl).await;
     }
@@ -163,7 +163,7 @@ pub(crate) async fn set(session: &Session, wanted: &SetAcl) -> Result<(), Failur
 
 /// Replaces the lists of a node and of all nodes below it, from the leaves up: the new list may keep
 /// this client from listing them again, if the command has to be repeated.
-async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<(), Failure> {
+async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<()> {
     let leaves_out = ensembles_own(root, &session.context.servers)?;
     let (paths, hidden) = sorted_paths(session, root, &leaves_out).await?;
     if !hidden.is_empty() {
@@ -191,7 +191,7 @@ async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<(),
     session.output.print([], || json!({ "path": root, "nodes": nodes }))
 }
 
-pub(crate) async fn who_am_i(session: &Session, _: &Nothing) -> Result<(), Failure> {
+pub(crate) async fn who_am_i(session: &Session, _: &Nothing) -> Result<()> {
     let identities = session.retry.run(|client| client.who_am_i()).await?;
     let line = |identity: &ClientInfo| {
         data_text(format!("{}:{}", identity.scheme, identity.user).as_bytes())

@@ -5,7 +5,7 @@
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
-    Client, Error, ErrorCode, NodeAcl, NodeData, Outcome, Pending, RetryOn, Stat,
+    Children, Client, Error, ErrorCode, NodeAcl, NodeData, Outcome, Pending, RetryOn, Stat,
 };
 
 use crate::failure::is_end;
@@ -14,22 +14,20 @@ use crate::sessions::{Session, clock, idle_limit};
 /// Reads all of `paths`, many at once, in order. Nodes that vanish meanwhile, or that this client may not
 /// read, are left out.
 pub(crate) async fn read_each<T: Answer>(
-    Session { client, retry, .. }: &Session,
+    session: &Session,
     paths: &[String],
-    ask: fn(&Client, &str) -> Pending<T>,
+    request: fn(&Client, &str) -> Pending<T>,
     seen: &mut dyn FnMut(&str, T),
 ) -> Result<(), Error> {
-    let ask = |path| {
-        let asked = ask(client, path);
-        async move { or_again(asked, || retry.run(|client| ask(client, path))).await }
-    };
-    ask_each(paths, &mut AtOnce::default(), ask, &mut |path, answer| {
+    let mut keep = |path: &String, answer| {
         if let Some(answer) = visible(answer)? {
             seen(path, answer);
         }
         Ok(())
-    })
-    .await
+    };
+    let at_once = &mut AtOnce::default();
+    ask_each(paths, at_once, |path| ask(session, move |client| request(client, path)), &mut keep)
+        .await
 }
 
 /// Returns `None` for a node that has vanished, or that this client may not read.
@@ -42,22 +40,22 @@ pub(crate) fn visible<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Asks about all of `paths`, about many at once, and uses the answers in order. `ask` sends its requests
+/// Asks about all items, about many at once, and uses the answers in order. `ask` sends its requests
 /// when it is called.
-pub(crate) async fn ask_each<'p, P: AsRef<str>, F: Future<Output: Answer>, E>(
-    paths: &'p [P],
+pub(crate) async fn ask_each<'i, I, F: Future<Output: Answer>, E>(
+    mut items: &'i [I],
     at_once: &mut AtOnce,
-    ask: impl Fn(&'p str) -> F,
-    seen: &mut dyn FnMut(&'p str, F::Output) -> Result<(), E>,
+    ask: impl Fn(&'i I) -> F,
+    seen: &mut dyn FnMut(&'i I, F::Output) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut rest = paths;
-    while !rest.is_empty() {
-        let chunk = at_once.take(&mut rest);
-        let asked: Vec<F> = chunk.iter().map(|path| ask(path.as_ref())).collect();
-        for (path, asked) in chunk.iter().zip(asked) {
+    while !items.is_empty() {
+        let chunk;
+        (chunk, items) = items.split_at(at_once.next().min(items.len()));
+        let asked: Vec<F> = chunk.iter().map(&ask).collect();
+        for (item, asked) in chunk.iter().zip(asked) {
             let answer = asked.await;
-            at_once.answered(answer.memory());
-            seen(path.as_ref(), answer)?;
+            at_once.largest = at_once.largest.max(answer.memory());
+            seen(item, answer)?;
         }
     }
     Ok(())
@@ -68,31 +66,34 @@ pub(crate) type NodeAnswers = (Result<NodeData, Error>, Option<Result<NodeAcl, E
 
 /// Asks for the data of a node and, if wanted, for its access control list.
 pub(crate) fn ask_node<'a>(
-    Session { client, retry, .. }: &'a Session,
+    session: &'a Session,
     path: &'a str,
     wants_acl: bool,
 ) -> impl Future<Output = NodeAnswers> + use<'a> {
-    let data = client.get_data(path);
-    let acl = wants_acl.then(|| client.get_acl(path));
+    let data = ask(session, move |client| client.get_data(path));
+    let acl = wants_acl.then(|| ask(session, move |client| client.get_acl(path)));
     async move {
-        let data = or_again(data, || retry.get_data(path)).await;
+        let data = data.await;
         let acl = match acl {
-            Some(acl) => Some(or_again(acl, || retry.run(|client| client.get_acl(path))).await),
+            Some(acl) => Some(acl.await),
             None => None,
         };
         (data, acl)
     }
 }
 
-/// Returns the answer to a request that was sent with others. If the connection was lost and the
-/// session goes on, it asks again.
-pub(crate) async fn or_again<T, F: Future<Output = Result<T, Error>>>(
-    asked: Pending<T>,
-    again: impl FnOnce() -> F,
-) -> Result<T, Error> {
-    match asked.await {
-        Err(error) if error.retry_on() == RetryOn::SameSession => again().await,
-        answer => answer,
+/// Sends a request now, and returns its answer later. If the connection is lost and the session goes on, the
+/// request is sent again.
+pub(crate) fn ask<'a, T, R: Fn(&Client) -> Pending<T> + 'a>(
+    Session { client, retry, .. }: &'a Session,
+    request: R,
+) -> impl Future<Output = Result<T, Error>> + use<'a, T, R> {
+    let asked = request(client);
+    async move {
+        match asked.await {
+            Err(error) if error.retry_on() == RetryOn::SameSession => retry.run(request).await,
+            answer => answer,
+        }
     }
 }
 
@@ -111,6 +112,12 @@ impl Answer for NodeData {
 impl Answer for NodeAcl {
     fn memory(&self) -> usize {
         self.acl.iter().map(|entry| size_of_val(entry) + entry.id.len()).sum()
+    }
+}
+
+impl Answer for Children {
+    fn memory(&self) -> usize {
+        self.names.names().map(|name| name.len()).sum()
     }
 }
 
@@ -142,17 +149,11 @@ pub(crate) struct AtOnce {
 }
 
 impl AtOnce {
-    /// Takes the nodes that are read next.
-    pub(crate) fn take<'a, T>(&mut self, rest: &mut &'a [T]) -> &'a [T] {
+    /// Returns how many nodes are read next.
+    fn next(&mut self) -> usize {
         let room = READS_BYTES_MAX / self.largest.max(1);
         self.before = (self.before * 4).max(READS_AT_FIRST).min(room).clamp(1, NODES_AT_ONCE);
-        let (next, behind) = rest.split_at(self.before.min(rest.len()));
-        *rest = behind;
-        next
-    }
-
-    pub(crate) fn answered(&mut self, bytes: usize) {
-        self.largest = self.largest.max(bytes);
+        self.before
     }
 }
 

@@ -9,7 +9,7 @@ use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::sessions::{Session, clock, until};
 use crate::time_arg::seconds;
 
@@ -51,7 +51,7 @@ impl BarrierArgs {
     }
 }
 
-pub(crate) async fn run(session: &Session, args: &BarrierArgs) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &BarrierArgs) -> Result<()> {
     let barrier = Barrier::new(&session.client, &args.path)?.with_acl(args.acl.entries());
     let what = match args {
         BarrierArgs { set: true, .. } => {
@@ -77,7 +77,7 @@ pub(crate) async fn run(session: &Session, args: &BarrierArgs) -> Result<(), Fai
     session.print_done(&args.path, what)
 }
 
-async fn wait(session: &Session, barrier: &Barrier) -> Result<(), Failure> {
+async fn wait(session: &Session, barrier: &Barrier) -> Result<()> {
     // Without a majority, nobody can tell whether the barrier is set.
     session.wait_for_majority().await?;
     let waited = tokio::select! {
@@ -92,7 +92,7 @@ async fn wait(session: &Session, barrier: &Barrier) -> Result<(), Failure> {
     }
 }
 
-async fn is_open(retry: &Retry, barrier: &Barrier) -> Result<bool, Failure> {
+async fn is_open(retry: &Retry, barrier: &Barrier) -> Result<bool> {
     // This server may not have the newest state of the barrier.
     retry.run(|client| client.sync(barrier.path())).await?;
     Ok(!barrier.is_set().await?)
@@ -100,7 +100,7 @@ async fn is_open(retry: &Retry, barrier: &Barrier) -> Result<bool, Failure> {
 
 /// Refuses a node that no barrier has: its path may be mistyped. Barriers of this command have no data,
 /// and those of Java services have an address by default.
-async fn refuse_other_node(retry: &Retry, path: &str) -> Result<(), Failure> {
+async fn refuse_other_node(retry: &Retry, path: &str) -> Result<()> {
     let node = match retry.get_data(path).await {
         Err(error) if error.is_no_node() => return Ok(()),
         Err(error) => {

@@ -13,7 +13,7 @@ use zk_recipes::session::limits::INFLIGHT_BYTES_MAX;
 use zk_recipes::session::{CreateMode, ErrorCode, ParentMode, Pending, Retry, path};
 
 use crate::acl::NewNodeAcl;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::nodes;
 use crate::output::Output;
 use crate::progress::{Progress, ProgressLine};
@@ -76,7 +76,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Servers accept somewhat less than a megabyte for a request, unless `jute.maxbuffer` says more.
 const SIZE_MAX: i64 = 1_000_000;
 
-pub(crate) async fn run(mut sessions: Sessions, args: &BenchArgs) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, args: &BenchArgs) -> Result<u8> {
     let mut signals = Signals::new()?;
     let opened = async {
         let session = sessions.open(None).await?;
@@ -99,7 +99,7 @@ async fn measure_all(
     Session { client, output, .. }: &Session,
     root: &str,
     args: &BenchArgs,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let (acl, time) = (args.acl.entries(), args.seconds);
     client.ensure_path_with_acl(root, ParentMode::Containers, acl).await?;
     let size = usize::try_from(args.size).unwrap_or(usize::MAX);
@@ -123,7 +123,7 @@ async fn measure_all(
 }
 
 /// Returns those of a path and its parents that do not exist, from the lowest one up.
-async fn missing<'a>(retry: &Retry, path: &'a str) -> Result<Vec<&'a str>, Failure> {
+async fn missing<'a>(retry: &Retry, path: &'a str) -> Result<Vec<&'a str>> {
     let mut missing = Vec::new();
     let mut next = Some(path).filter(|path| *path != "/");
     while let Some(path) = next {
@@ -138,7 +138,7 @@ async fn missing<'a>(retry: &Retry, path: &'a str) -> Result<Vec<&'a str>, Failu
 
 /// Deletes the nodes, and those of the paths above them that this command has created, if they are
 /// empty.
-async fn remove(retry: &Retry, root: &str, ours: &[&str]) -> Result<(), Failure> {
+async fn remove(retry: &Retry, root: &str, ours: &[&str]) -> Result<()> {
     let gone =
         |error: Option<ErrorCode>| matches!(error, Some(ErrorCode::NO_NODE | ErrorCode::NOT_EMPTY));
     match nodes::delete_branch(retry, root, None, &mut Progress::silent()).await {
@@ -175,8 +175,8 @@ impl Report {
     async fn add(
         &mut self,
         name: &str,
-        work: impl Future<Output = Result<Vec<Duration>, Failure>>,
-    ) -> Result<(), Failure> {
+        work: impl Future<Output = Result<Vec<Duration>>>,
+    ) -> Result<()> {
         self.begun += 1;
         self.line.show(format_args!("measuring {name}, {} of {MEASUREMENTS}", self.begun));
         let begun = clock();
@@ -195,7 +195,7 @@ async fn requests<T>(
     time: Duration,
     at_once: usize,
     send: impl Fn() -> Pending<T>,
-) -> Result<Vec<Duration>, Failure> {
+) -> Result<Vec<Duration>> {
     let (end, mut times) = (clock() + time, Vec::new());
     let mut sent: VecDeque<(Instant, Pending<T>)> = VecDeque::new();
     loop {
@@ -209,7 +209,7 @@ async fn requests<T>(
     }
 }
 
-async fn holds(time: Duration, lock: &Mutex) -> Result<Vec<Duration>, Failure> {
+async fn holds(time: Duration, lock: &Mutex) -> Result<Vec<Duration>> {
     let (end, mut times) = (clock() + time, Vec::new());
     while clock() < end {
         let begun = clock();
@@ -219,7 +219,7 @@ async fn holds(time: Duration, lock: &Mutex) -> Result<Vec<Duration>, Failure> {
     Ok(times)
 }
 
-async fn hand_offs(time: Duration, lock: &Mutex) -> Result<Vec<Duration>, Failure> {
+async fn hand_offs(time: Duration, lock: &Mutex) -> Result<Vec<Duration>> {
     let end = clock() + time;
     let released: Arc<StdMutex<Option<Instant>>> = Arc::default();
     let mut waiters = JoinSet::new();

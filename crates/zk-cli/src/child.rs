@@ -16,7 +16,7 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::time::{Instant, timeout_at};
 
 use crate::descendants::{self, Process};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::security::{SECRETS_REMOVED, secrets_to_keep_back};
 use crate::sessions::clock;
@@ -80,7 +80,10 @@ pub(crate) enum End {
 /// A running command.
 pub(crate) struct Child {
     process: tokio::process::Child,
-    reach: Reach,
+    pid: Pid,
+    /// Whether the command has a process group of its own. Without one, it shares that of `zk`, so that it
+    /// can use the terminal: a process in the background could not read from it.
+    has_group: bool,
     end: End,
     /// Reports each end of a child of this process.
     child_ends: unix::Signal,
@@ -98,16 +101,6 @@ pub(crate) struct Child {
     is_told: bool,
 }
 
-/// The processes that a signal reaches while the command runs.
-#[derive(Clone, Copy)]
-enum Reach {
-    /// The process group of the command.
-    Group(Pid),
-    /// The command alone. It shares the process group of `zk`, so that it can use the terminal: a
-    /// process in the background could not read from it.
-    Process(Pid),
-}
-
 impl Child {
     /// Starts `command` with these variables in its environment, and without the secrets of this
     /// command: programs print or send their environment when they fail. A variable has their
@@ -117,7 +110,7 @@ impl Child {
         environment: [(&str, &str); N],
         stdin: Stdio,
         end: End,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(Failure::other("there is no command to run".to_owned()));
         };
@@ -130,8 +123,8 @@ impl Child {
         if !removed.is_empty() {
             command.env(SECRETS_REMOVED, removed.join(","));
         }
-        let has_terminal = io::stdin().is_terminal();
-        if !has_terminal {
+        let has_group = !io::stdin().is_terminal();
+        if has_group {
             command.process_group(0);
         }
         let child_ends = unix::signal(SignalKind::child())
@@ -143,11 +136,11 @@ impl Child {
         let pid = Pid::from_raw(pid.ok_or_else(|| {
             Failure::other(format!("{}: it has no process id", Path::new(program).display()))
         })?);
-        let reach = if has_terminal { Reach::Process(pid) } else { Reach::Group(pid) };
         RUNNING.store(pid.as_raw(), Ordering::SeqCst);
         Ok(Self {
             process,
-            reach,
+            pid,
+            has_group,
             end,
             child_ends,
             adopts,
@@ -167,7 +160,7 @@ impl Child {
     /// Waits for the command to end. Returns the exit status that a shell would report.
     ///
     /// If a signal has ended the processes that the first one has left, it is the status of that signal.
-    pub(crate) async fn wait(&mut self) -> Result<u8, Failure> {
+    pub(crate) async fn wait(&mut self) -> Result<u8> {
         let status = self.first_process().await;
         let status =
             status.map_err(|error| Failure::other(format!("waiting for the command: {error}")))?;
@@ -187,30 +180,21 @@ impl Child {
     pub(crate) fn signal(&mut self, signal: Signal) {
         let is_ending = matches!(signal, Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM);
         self.ending = is_ending.then_some(signal).or(self.ending);
-        match self.reach {
+        if self.is_running() {
             // The processes may have just ended, which is the purpose of the signal.
-            Reach::Group(pid) if self.is_running() => {
-                let _already_gone = kill(group_of(pid), signal);
-            }
-            Reach::Process(pid) if self.is_running() => {
-                let _already_gone = kill(pid, signal);
-            }
-            _ => {
-                self.interrupted = is_ending.then_some(signal).or(self.interrupted);
-                self.signal_all(if is_ending { Signal::SIGTERM } else { signal });
-            }
+            let _already_gone = kill(self.target(), signal);
+        } else {
+            self.interrupted = is_ending.then_some(signal).or(self.interrupted);
+            self.signal_all(if is_ending { Signal::SIGTERM } else { signal });
         }
     }
 
     /// Sends SIGTERM to the remaining processes if a signal was meant to end the command: to those which it
     /// did not reach, or which ignore it in the background of a shell.
     fn end_rest(&mut self) {
-        let reached = match (self.ending.take(), self.reach) {
-            (None, _) => return,
-            (Some(Signal::SIGTERM), Reach::Group(pid)) => Some(pid),
-            _ => None,
-        };
-        let is_left_out = |process: Process| Some(process.group) != reached;
+        let Some(signal) = self.ending.take() else { return };
+        let has_group = self.has_group && signal == Signal::SIGTERM;
+        let is_left_out = |process: Process| !has_group || process.group != self.pid;
         descendants::signal(Pid::this(), Signal::SIGTERM, &self.earlier, is_left_out);
     }
 
@@ -273,9 +257,9 @@ impl Child {
             while descendants::any_left(&mut self.earlier) {
                 self.child_ends.recv().await;
             }
-        } else if let Reach::Group(pid) = self.reach {
+        } else if self.has_group {
             // Another error means that a process is left which gets no signal from this one.
-            while kill(group_of(pid), None) != Err(Errno::ESRCH) {
+            while kill(self.target(), None) != Err(Errno::ESRCH) {
                 tokio::time::sleep(LOOK).await;
             }
         }
@@ -284,17 +268,19 @@ impl Child {
     /// Sends a signal to all processes of the command, once. Returns false if there was none that could get
     /// it.
     fn signal_all(&self, signal: Signal) -> bool {
-        let (group, first) = match self.reach {
-            // Without processes, the number of the group may belong to another one.
-            Reach::Group(pid) if self.is_running() || !self.adopts => (Some(pid), None),
-            Reach::Process(pid) if self.is_running() => (None, Some(pid)),
-            _ => (None, None),
+        // Without processes, the number of the group may belong to another one.
+        let may_reach = self.is_running() || self.has_group && !self.adopts;
+        let is_reached = may_reach && kill(self.target(), signal).is_ok();
+        let is_other = |process: Process| {
+            let own = if self.has_group { process.group } else { process.pid };
+            !may_reach || own != self.pid
         };
-        let mut reached = group.map(group_of).or(first).into_iter();
-        let is_reached = reached.any(|target| kill(target, signal).is_ok());
-        let is_other =
-            |process: Process| Some(process.group) != group && Some(process.pid) != first;
         descendants::signal(Pid::this(), signal, &self.earlier, is_other) || is_reached
+    }
+
+    /// Returns the argument of kill(2) for the command.
+    fn target(&self) -> Pid {
+        if self.has_group { group_of(self.pid) } else { self.pid }
     }
 
     /// Returns false after the status of the first process was collected, which frees its process id.

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use zk_recipes::session::{ConnectString, Connector, Host, Tcp, TlsFailure};
 use zk_tls::{Tls, TlsBuilder, TlsStream};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// How servers are reached. With one type for both kinds of connections, the program has the code of a
 /// session once.
@@ -22,7 +22,7 @@ pub(crate) struct ServerConnector {
 
 impl ServerConnector {
     /// Returns the connector of this configuration; without one, connections are in the clear.
-    pub(crate) fn new(tls: Option<TlsBuilder>) -> Result<Self, Failure> {
+    pub(crate) fn new(tls: Option<TlsBuilder>) -> Result<Self> {
         let tls = tls.map(TlsBuilder::build).transpose().map_err(|failure| match failure {
             TlsFailure::NoServerName(_) => Failure::usage(failure.to_string()),
             _ => Failure::other(failure.to_string()),

@@ -6,7 +6,7 @@ use zk_coordination::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, Numb
 use zk_recipes::session::{Client, ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::sessions::Session;
 
 /// The `counter` command.
@@ -50,7 +50,7 @@ pub(crate) struct Counter {
     acl: NewNodeAcl,
 }
 
-pub(crate) async fn run(session: &Session, counter: &Counter) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, counter: &Counter) -> Result<()> {
     if counter.set.is_some() && !counter.force {
         refuse_other_data(&session.retry, counter).await?;
     }
@@ -61,7 +61,7 @@ pub(crate) async fn run(session: &Session, counter: &Counter) -> Result<(), Fail
 }
 
 /// Refuses a node that is no counter: its path may be mistyped.
-async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failure> {
+async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<()> {
     let len = match retry.get_data(&counter.path).await {
         Err(error) if error.is_no_node() => 0,
         Err(error) => {
@@ -79,7 +79,7 @@ async fn refuse_other_data(retry: &Retry, counter: &Counter) -> Result<(), Failu
     Err(Failure::other(format!("{path}: {why}; --force replaces them")))
 }
 
-async fn apply(client: &Client, counter: &Counter) -> Result<i64, Failure> {
+async fn apply(client: &Client, counter: &Counter) -> Result<i64> {
     Ok(if counter.integer {
         change(AtomicInteger::new(client, &counter.path)?, counter).await?.into()
     } else {
@@ -87,7 +87,7 @@ async fn apply(client: &Client, counter: &Counter) -> Result<i64, Failure> {
     })
 }
 
-async fn change<N>(number: AtomicNumber<N>, counter: &Counter) -> Result<N, Failure>
+async fn change<N>(number: AtomicNumber<N>, counter: &Counter) -> Result<N>
 where
     N: Number + TryFrom<i64>,
 {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use clap::Args as ClapArgs;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// The new data of a node.
 #[derive(Debug, ClapArgs)]
@@ -37,17 +37,17 @@ impl NewData {
     ///
     /// # Errors
     /// The command line has none, it cannot be read, or the input is empty without --allow-empty.
-    pub(crate) fn required(&self) -> Result<&[u8], Failure> {
+    pub(crate) fn required(&self) -> Result<&[u8]> {
         let wanted = "say the data, or - for standard input, or --file FILE; see --help";
         self.bytes()?.ok_or_else(|| Failure::usage(wanted))
     }
 
     /// Returns the data; none is empty.
-    pub(crate) fn or_empty(&self) -> Result<&[u8], Failure> {
+    pub(crate) fn or_empty(&self) -> Result<&[u8]> {
         Ok(self.bytes()?.unwrap_or_default())
     }
 
-    fn bytes(&self) -> Result<Option<&[u8]>, Failure> {
+    fn bytes(&self) -> Result<Option<&[u8]>> {
         if let Some(read) = self.read.get() {
             return Ok(Some(read));
         }
@@ -67,7 +67,7 @@ impl NewData {
 }
 
 /// Reads all of `source`, up to [`INPUT_MAX`] bytes.
-pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> {
+pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>> {
     let mut data = Vec::new();
     let limited = source.take(INPUT_MAX + 1).read_to_end(&mut data);
     limited.map_err(|error| unreadable(name, &error))?;
@@ -80,7 +80,7 @@ pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>, Failure> 
 }
 
 /// Reads all of a file.
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(|error| unreadable(path.display(), &error))?;
     all_of(file, &path.display().to_string())
 }

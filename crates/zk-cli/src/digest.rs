@@ -9,7 +9,7 @@ use serde_json::json;
 use zk_recipes::session::{Acl, Perms};
 
 use crate::data::all_of;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::security::{Security, refuse_empty_variables};
 use crate::text::data_text;
@@ -30,7 +30,7 @@ pub(crate) struct Digest {
     user: Option<String>,
 }
 
-pub(crate) fn run(digest: &Digest, security: &Security, output: Output) -> Result<u8, Failure> {
+pub(crate) fn run(digest: &Digest, security: &Security, output: Output) -> Result<u8> {
     refuse_empty_variables()?;
     let users = match &digest.user {
         Some(user) => vec![user_and_password(user)?],
@@ -44,7 +44,7 @@ pub(crate) fn run(digest: &Digest, security: &Security, output: Output) -> Resul
 }
 
 /// Splits the argument, or reads the password from standard input.
-fn user_and_password(text: &str) -> Result<(String, String), Failure> {
+fn user_and_password(text: &str) -> Result<(String, String)> {
     let (user, password) = match text.split_once(':') {
         Some(("digest", _)) => {
             return Err(Failure::usage("write the user without the scheme: zk digest USER"));
@@ -60,7 +60,7 @@ fn user_and_password(text: &str) -> Result<(String, String), Failure> {
 }
 
 /// Returns users and passwords of the options for credentials.
-fn presented(security: &Security) -> Result<Vec<(String, String)>, Failure> {
+fn presented(security: &Security) -> Result<Vec<(String, String)>> {
     let credentials = security.credentials()?;
     let digests = credentials.iter().filter_map(|credential| credential.digest());
     let users: Vec<_> =
@@ -74,7 +74,7 @@ fn presented(security: &Security) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Reads the password from a pipe or a file.
-fn piped() -> Result<String, Failure> {
+fn piped() -> Result<String> {
     let read = all_of(stdin().lock(), "standard input")?;
     let not_text = |_| Failure::other("standard input: not UTF-8");
     let text = String::from_utf8(read).map_err(not_text)?;
@@ -86,7 +86,7 @@ fn piped() -> Result<String, Failure> {
 }
 
 /// Asks for the password on the terminal, which does not show it.
-fn prompted(user: &str) -> Result<String, Failure> {
+fn prompted(user: &str) -> Result<String> {
     let failed = |error: io::Error| Failure::other(format!("the terminal: {error}"));
     let shown = termios::tcgetattr(stdin().as_fd()).map_err(|error| failed(error.into()))?;
     let mut hidden = shown.clone();

@@ -15,10 +15,9 @@ use zk_recipes::session::{
 };
 
 use crate::at_once::read_each;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, aligned};
 use crate::sessions::{Session, Sessions};
-use crate::signals::Signals;
 use crate::text::data_text;
 use crate::watch_notes::WatchNotes;
 
@@ -67,16 +66,19 @@ impl Discover {
     }
 }
 
-pub(crate) async fn run(mut sessions: Sessions, args: &Discover) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, args: &Discover) -> Result<u8> {
     let path = args.path()?;
-    if args.watch {
-        return follow(sessions, path).await;
+    if !args.watch {
+        return sessions.run_to_end(None, async |session| list(session, args, &path).await).await;
     }
-    sessions.run_to_end(None, async |session| list(session, args, &path).await).await
+    let notes = WatchNotes::new(&path, sessions.context().output);
+    let mut told = Nodes::new();
+    let follow = async |session: &Session| follow(session, &path, &mut told, &notes).await;
+    notes.follow(sessions, || false, follow).await
 }
 
 /// Prints the services, or the instances of one.
-async fn list(session: &Session, args: &Discover, path: &str) -> Result<(), Failure> {
+async fn list(session: &Session, args: &Discover, path: &str) -> Result<()> {
     match args.service {
         None => print_services(path, &services(session, path).await?, session.output),
         Some(_) => {
@@ -84,22 +86,6 @@ async fn list(session: &Session, args: &Discover, path: &str) -> Result<(), Fail
             print_instances(path, &nodes, session.output)
         }
     }
-}
-
-/// Prints the instances and their changes until a signal arrives.
-async fn follow(mut sessions: Sessions, path: String) -> Result<u8, Failure> {
-    let mut signals = Signals::new()?;
-    let notes = WatchNotes::new(&path, sessions.context().output);
-    let mut told = Nodes::default();
-    let following = notes.follow(&mut sessions, async |session| {
-        follow_session(session, &path, &mut told, &notes).await
-    });
-    let ended = tokio::select! {
-        failure = following => Err(failure),
-        signal = signals.next() => notes.end(signal),
-    };
-    sessions.close().await;
-    ended
 }
 
 /// Reads the names of the services, and the number of nodes below each.
@@ -140,7 +126,7 @@ async fn read_nodes(session: &Session, paths: &[String]) -> Result<Nodes, Error>
     Ok(nodes)
 }
 
-fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Result<(), Failure> {
+fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Result<()> {
     if services.is_empty() {
         return Err(Failure::other(format!("{base}: there is no service; see --base")));
     }
@@ -151,7 +137,7 @@ fn print_services(base: &str, services: &[(String, i32)], output: Output) -> Res
     print_rows(services, ["SERVICE", "INSTANCES"], row, to_json, output)
 }
 
-fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<(), Failure> {
+fn print_instances(path: &str, nodes: &Nodes, output: Output) -> Result<()> {
     for (path, node) in nodes {
         note_rejected(path, node, output);
     }
@@ -169,7 +155,7 @@ fn print_rows<T, const COLUMNS: usize>(
     row: impl Fn(&T) -> [String; COLUMNS],
     json: impl Fn(&T) -> String,
     output: Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if output.is_json() {
         return items.iter().try_for_each(|item| output.print_text([], || json(item)));
     }
@@ -183,12 +169,12 @@ fn print_rows<T, const COLUMNS: usize>(
 }
 
 /// Follows the changes until the session ends.
-async fn follow_session(
+async fn follow(
     session: &Session,
     path: &str,
     told: &mut Nodes,
     notes: &WatchNotes<'_>,
-) -> Result<Infallible, Failure> {
+) -> Result<Infallible> {
     let output = session.output;
     // The watch comes before the read, so that no change falls between the two.
     let watched = notes.session(session).retry.run(|client| client.watch_recursive(path)).await;
@@ -227,12 +213,7 @@ async fn follow_session(
 }
 
 /// Prints the event that leads to the present state of a node, if it has changed.
-fn print_change(
-    told: &mut Nodes,
-    path: &str,
-    now: Option<Node>,
-    output: Output,
-) -> Result<(), Failure> {
+fn print_change(told: &mut Nodes, path: &str, now: Option<Node>, output: Output) -> Result<()> {
     let before = match &now {
         Some(node) => told.insert(path.to_owned(), node.clone()),
         None => told.remove(path),

@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::{EnsembleConfig, EnsembleMember, ErrorCode, Zxid};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::node_arg::Nothing;
 use crate::output::Output;
 use crate::sessions::Session;
@@ -34,7 +34,7 @@ pub(crate) struct Reconfig {
 }
 
 impl Reconfig {
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.add.is_empty() && self.remove.is_empty() {
             return Err(Failure::usage("say --add or --remove; see --help"));
         }
@@ -42,7 +42,7 @@ impl Reconfig {
     }
 }
 
-pub(crate) async fn config(session: &Session, _: &Nothing) -> Result<(), Failure> {
+pub(crate) async fn config(session: &Session, _: &Nothing) -> Result<()> {
     let config = session.retry.run(|client| client.get_config()).await?;
     if config.members.is_empty() {
         session.output.note("the server names no members: it stands alone, and is no ensemble");
@@ -50,7 +50,7 @@ pub(crate) async fn config(session: &Session, _: &Nothing) -> Result<(), Failure
     print(&config, session.output)
 }
 
-pub(crate) async fn reconfig(session: &Session, change: &Reconfig) -> Result<(), Failure> {
+pub(crate) async fn reconfig(session: &Session, change: &Reconfig) -> Result<()> {
     let add: Vec<&str> = change.add.iter().map(String::as_str).collect();
     let changed = session.client.reconfig(&add, &change.remove, change.from_version).await;
     let hint = "set reconfigEnabled=true on the servers";
@@ -59,7 +59,7 @@ pub(crate) async fn reconfig(session: &Session, change: &Reconfig) -> Result<(),
     print(&changed, session.output)
 }
 
-fn print(config: &EnsembleConfig, output: Output) -> Result<(), Failure> {
+fn print(config: &EnsembleConfig, output: Output) -> Result<()> {
     let role =
         |member: &EnsembleMember| if member.is_observer { "observer" } else { "participant" };
     let lines = config.members.iter().map(|member| {

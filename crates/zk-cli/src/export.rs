@@ -8,7 +8,7 @@ use zk_recipes::session::{ErrorCode, NodeAcl, NodeData, SessionId};
 
 use crate::acl;
 use crate::at_once::{AtOnce, NodeAnswers, ask_each, ask_node};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, data_json, json_line};
 use crate::progress::Progress;
 use crate::sessions::Session;
@@ -43,11 +43,11 @@ pub(crate) struct Export {
 
 /// Prints a node and all below it. Ephemeral nodes are left out: they belong to sessions. So are the
 /// ensemble's own nodes, if all nodes of the ensemble are exported.
-pub(crate) async fn run(session: &Session, args: &Export) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &Export) -> Result<()> {
     export(session, args).await.map_err(Failure::of_stream)
 }
 
-async fn export(session: &Session, export: &Export) -> Result<(), Failure> {
+async fn export(session: &Session, export: &Export) -> Result<()> {
     let root = &export.path;
     let leaves_out = ensembles_own(root, &session.context.servers)?;
     let is_whole = leaves_out("/zookeeper");
@@ -57,9 +57,11 @@ async fn export(session: &Session, export: &Export) -> Result<(), Failure> {
         return Err(Failure::denied(format!("{hidden}: {why}")));
     }
     let mut exporter = Exporter::new(export, session.output, paths.len());
-    let ask = |path| ask_node(session, path, !export.no_acl);
-    ask_each(&paths, &mut AtOnce::default(), ask, &mut |path, answers| exporter.add(path, answers))
-        .await?;
+    let (at_once, wants_acl) = (&mut AtOnce::default(), !export.no_acl);
+    ask_each(&paths, at_once, |path| ask_node(session, path, wants_acl), &mut |path, answers| {
+        exporter.add(path, answers)
+    })
+    .await?;
     exporter.finish()?;
     if is_whole {
         session.output.note("/zookeeper is left out: each ensemble has its own");
@@ -73,8 +75,6 @@ struct Exporter<'a> {
     output: Output,
     out: StdoutLock<'static>,
     progress: Progress,
-    /// Number of nodes that were printed.
-    nodes: usize,
     ephemerals: usize,
     /// Number of nodes that this client may not read, and of those below them.
     unreadable: usize,
@@ -94,7 +94,6 @@ impl<'a> Exporter<'a> {
             output,
             out: stdout().lock(),
             progress,
-            nodes: 0,
             ephemerals: 0,
             unreadable: 0,
             left_out: None,
@@ -102,7 +101,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Prints a node, unless it was deleted meanwhile.
-    fn add(&mut self, path: &str, (data, acl): NodeAnswers) -> Result<(), Failure> {
+    fn add(&mut self, path: &str, (data, acl): NodeAnswers) -> Result<()> {
         // A node without its parent could not be imported.
         if self.left_out.as_ref().is_some_and(|above| is_below(path, above)) {
             self.unreadable += 1;
@@ -135,7 +134,6 @@ impl<'a> Exporter<'a> {
             return Err(Failure::denied(format!("{path}: {why}: {advice}")));
         }
         self.print(path, &data, acl.as_ref())?;
-        self.nodes += 1;
         self.progress.one_more();
         Ok(())
     }
@@ -155,7 +153,7 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    fn print(&mut self, path: &str, data: &NodeData, acl: Option<&NodeAcl>) -> Result<(), Failure> {
+    fn print(&mut self, path: &str, data: &NodeData, acl: Option<&NodeAcl>) -> Result<()> {
         let below = path.strip_prefix(self.args.path.trim_end_matches('/')).unwrap_or(path);
         let mut line = json!({
             "path": if below.is_empty() { "/" } else { below },
@@ -168,8 +166,9 @@ impl<'a> Exporter<'a> {
     }
 
     /// Prints the last line, and the numbers of nodes that are left out.
-    fn finish(mut self) -> Result<(), Failure> {
-        let (nodes, ephemerals, unreadable) = (self.nodes, self.ephemerals, self.unreadable);
+    fn finish(mut self) -> Result<()> {
+        let (nodes, ephemerals, unreadable) =
+            (self.progress.done(), self.ephemerals, self.unreadable);
         self.write(&if self.args.skip_unreadable {
             json!({ "nodes": nodes, "unreadable": unreadable })
         } else {
@@ -190,7 +189,7 @@ impl<'a> Exporter<'a> {
         Ok(())
     }
 
-    fn write(&mut self, line: &Value) -> Result<(), Failure> {
+    fn write(&mut self, line: &Value) -> Result<()> {
         writeln!(self.out, "{}", json_line(line)).map_err(|error| Failure::of_output(&error))
     }
 }

@@ -34,6 +34,9 @@ const NOT_FOUND: u8 = 127;
 /// Any other error.
 pub(crate) const OTHER: u8 = 1;
 
+/// A result whose error ends the command, unless another one is named.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// An error that ends the command: an exit status and a one-line message.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -12,7 +12,7 @@ use crate::counter::{self, Counter};
 use crate::discover::{self, Discover};
 use crate::ensemble::{self, Reconfig};
 use crate::export::{self, Export};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::import::{self, Import};
 use crate::lock;
 use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
@@ -257,7 +257,7 @@ Example:
 impl Plain {
     /// Prepares the command before it connects: reads its data, which standard input may delay, and
     /// checks what the definition of the command line cannot express.
-    fn prepare(&self) -> Result<(), Failure> {
+    fn prepare(&self) -> Result<()> {
         match self {
             Self::Txn(txn) => txn.operations().map(drop),
             Self::Reconfig(change) => change.check(),
@@ -267,7 +267,7 @@ impl Plain {
         }
     }
 
-    async fn run_with(mut sessions: Sessions, command: &Self) -> Result<u8, Failure> {
+    async fn run_with(mut sessions: Sessions, command: &Self) -> Result<u8> {
         command.prepare()?;
         let deadline = match command {
             Self::Barrier(args) => args.deadline(),
@@ -279,4 +279,4 @@ impl Plain {
 
 /// Work of a command. On the heap, so that there is not one future, and one function that polls it, with
 /// the work of all commands: that makes the program larger.
-pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
+pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;

@@ -11,7 +11,7 @@ use zk_recipes::session::Client;
 
 use crate::acquired_lock::{AcquiredLock, Refused};
 use crate::child::Child;
-use crate::failure::{Failure, is_end};
+use crate::failure::{Failure, Result, is_end};
 use crate::lock_args::{Contend, Task};
 use crate::participants::{holders, print_waiting};
 use crate::sessions::{Session, Sessions, clock, until};
@@ -38,11 +38,11 @@ async fn connected(client: &Client) {
     }
 }
 
-pub(crate) async fn run(sessions: Sessions, options: &impl Contend) -> Result<u8, Failure> {
+pub(crate) async fn run(sessions: Sessions, options: &impl Contend) -> Result<u8> {
     run_task(sessions, options.task()?).await
 }
 
-async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8, Failure> {
+async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8> {
     sessions.set_name(task.contender.client_name());
     if !task.is_single_try() {
         sessions.wait_for_servers();
@@ -110,7 +110,7 @@ async fn release(
     lock: AcquiredLock,
     code: u8,
     signals: &mut Signals,
-) -> Result<u8, Failure> {
+) -> Result<u8> {
     let lost = tokio::select! {
         // A silent ensemble does not receive the release. It deletes the node when the session
         // ends.
@@ -137,7 +137,7 @@ async fn acquire(
     sessions: &mut Sessions,
     task: &Task,
     signals: &mut Signals,
-) -> Result<(Session, AcquiredLock), Failure> {
+) -> Result<(Session, AcquiredLock)> {
     // A single try takes time too: as long as a connection may take.
     let limit = if task.is_single_try() { Some(sessions.connect_timeout()) } else { task.timeout };
     let deadline = limit.map(|limit| clock() + limit);
@@ -200,7 +200,7 @@ async fn hold(
     lock: &AcquiredLock,
     task: &Task,
     signals: &mut Signals,
-) -> Result<u8, Failure> {
+) -> Result<u8> {
     let (client, contender) = (&session.client, &task.contender);
     let nodes = lock.nodes();
     let tokens = lock.tokens().map_err(|error| match error {

@@ -11,7 +11,7 @@ use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
 use crate::child::{End, GRACE};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::time_arg::seconds;
 
@@ -264,11 +264,11 @@ impl Leftovers {
 
 /// The options of a command that runs another one under a lock.
 pub(crate) trait Contend {
-    fn task(&self) -> Result<Task, Failure>;
+    fn task(&self) -> Result<Task>;
 }
 
 impl Contend for Lock {
-    fn task(&self) -> Result<Task, Failure> {
+    fn task(&self) -> Result<Task> {
         let kind = match (self.read, self.write, self.no_reentrant) {
             (true, _, _) => Kind::Read,
             (_, true, _) => Kind::Write,
@@ -281,14 +281,14 @@ impl Contend for Lock {
 }
 
 impl Contend for Elect {
-    fn task(&self) -> Result<Task, Failure> {
+    fn task(&self) -> Result<Task> {
         let task = self.contender.task(Kind::Leadership, slice::from_ref(&self.path), None);
         Ok(Task { stands_again: true, ..task })
     }
 }
 
 impl Contend for Semaphore {
-    fn task(&self) -> Result<Task, Failure> {
+    fn task(&self) -> Result<Task> {
         let (take, max) = (self.take, self.permits);
         if take > max {
             let why = format!("--take {take} is more than the --permits {max} there are");
@@ -300,7 +300,7 @@ impl Contend for Semaphore {
 }
 
 impl Contend for Multilock {
-    fn task(&self) -> Result<Task, Failure> {
+    fn task(&self) -> Result<Task> {
         let mut seen = HashSet::new();
         if let Some(path) = self.paths.iter().find(|path| !seen.insert(*path)) {
             let why = format!("{path} is given twice; it would wait for itself");

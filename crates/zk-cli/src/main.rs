@@ -59,7 +59,7 @@ use zk_recipes::session::validate_path;
 
 use self::args::{Args, Command};
 use self::connector::ServerConnector;
-use self::failure::{Failure, USAGE};
+use self::failure::{Failure, Result, USAGE};
 use self::in_session::{InSession, Work};
 use self::output::{Output, data_json};
 use self::reach::Reach;
@@ -127,7 +127,7 @@ fn end_on_panic() {
     }));
 }
 
-async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
+async fn run(args: &Args, output: Output) -> Result<u8> {
     drop(tokio::spawn(child::reap_orphans()));
     let work: Work<'_, u8> = match &args.command {
         Command::Server(server) => Box::pin(server::run(server, output)),
@@ -144,7 +144,7 @@ async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
     work.await
 }
 
-async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Result<u8, Failure> {
+async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Result<u8> {
     subtree::limit_trees(args.limits.tree_limit);
     let reach = Reach::of(args)?;
     let config = reach.config()?;

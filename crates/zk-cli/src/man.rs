@@ -8,10 +8,10 @@ use clap::{Command, CommandFactory};
 use serde_json::json;
 
 use crate::args::{Args, Man};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, data_json};
 
-pub(crate) fn run(man: &Man, output: Output) -> Result<u8, Failure> {
+pub(crate) fn run(man: &Man, output: Output) -> Result<u8> {
     let zk = command();
     if let Some(dir) = &man.dir {
         for command in std::iter::once(&zk).chain(zk.get_subcommands()) {
@@ -42,7 +42,7 @@ fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-fn page(command: &Command) -> Result<Vec<u8>, Failure> {
+fn page(command: &Command) -> Result<Vec<u8>> {
     let mut page = Vec::new();
     let rendered = render(command, &mut page);
     rendered.map_err(|error| Failure::other(format!("manual page: {error}")))?;
@@ -96,7 +96,7 @@ fn line(text: &str) -> String {
     format!("\\&{text}\n")
 }
 
-fn write(page: &[u8], dir: &Path, name: &str) -> Result<(), Failure> {
+fn write(page: &[u8], dir: &Path, name: &str) -> Result<()> {
     let file = dir.join(format!("{name}.1"));
     let written = fs::write(&file, page);
     written.map_err(|error| Failure::other(format!("cannot write {}: {error}", file.display())))

@@ -10,7 +10,7 @@ use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, ParentMode, Retr
 use crate::acl::NewNodeAcl;
 use crate::at_once::write_each;
 use crate::data::NewData;
-use crate::failure::{Failure, NO_CHROOT};
+use crate::failure::{Failure, NO_CHROOT, Result};
 use crate::node_arg::Node;
 use crate::output::data_json;
 use crate::progress::Progress;
@@ -119,12 +119,12 @@ pub(crate) struct Ls {
     recursive: bool,
 }
 
-pub(crate) async fn revoke(session: &Session, Revoke { node }: &Revoke) -> Result<(), Failure> {
+pub(crate) async fn revoke(session: &Session, Revoke { node }: &Revoke) -> Result<()> {
     let asked = session.run_connected(request_revocation(session, node)).await;
     asked.map_err(Failure::of_write)?
 }
 
-async fn request_revocation(session: &Session, node: &str) -> Result<(), Failure> {
+async fn request_revocation(session: &Session, node: &str) -> Result<()> {
     let client = &session.client;
     // The request replaces the data of the node. Only the ephemeral nodes of holders are meant for it.
     if client.exists(node).await?.is_some_and(|stat| !stat.is_ephemeral()) {
@@ -138,12 +138,12 @@ async fn request_revocation(session: &Session, node: &str) -> Result<(), Failure
     }
 }
 
-pub(crate) async fn sync(session: &Session, Sync { path }: &Sync) -> Result<(), Failure> {
+pub(crate) async fn sync(session: &Session, Sync { path }: &Sync) -> Result<()> {
     session.retry.run(|client| client.sync(path)).await?;
     session.print_done(path, "synced")
 }
 
-pub(crate) async fn create(session: &Session, create: &Create) -> Result<(), Failure> {
+pub(crate) async fn create(session: &Session, create: &Create) -> Result<()> {
     let (path, data) = (create.path.as_str(), create.data.or_empty()?);
     let (acl, ephemeral) = (create.acl.entries(), create.ephemeral);
     let create = |client: &Client| {
@@ -186,14 +186,14 @@ fn mode(create: &Create) -> CreateMode {
     }
 }
 
-pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
+pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<()> {
     let node = session.retry.get_data(path).await?;
     let json = || json!({ "data": node.nullable().map(data_json), "stat": stat_json(&node.stat) });
     session.output.print_data(&node.data, json)
 }
 
 /// Replaces the data of a node. With --create, it creates the node if it does not exist.
-pub(crate) async fn set(session: &Session, wanted: &Set) -> Result<(), Failure> {
+pub(crate) async fn set(session: &Session, wanted: &Set) -> Result<()> {
     let Set { path, version, acl, .. } = wanted;
     let data = wanted.data.required()?;
     let set = || session.retry.run(|client| client.set_data(path, data, *version));
@@ -221,7 +221,7 @@ pub(crate) async fn set(session: &Session, wanted: &Set) -> Result<(), Failure> 
     session.output.print([], || json!({ "stat": stat_json(&stat) }))
 }
 
-pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<(), Failure> {
+pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<()> {
     let Delete { path, version, .. } = wanted;
     let mut progress = Progress::silent();
     let ended = if wanted.recursive {
@@ -251,7 +251,7 @@ async fn delete_all(
     path: &str,
     version: Option<i32>,
     progress: &mut Progress,
-) -> Result<(), Failure> {
+) -> Result<()> {
     // The server checks the version before it looks for children.
     match session.retry.run(|client| client.delete(path, version)).await {
         Err(error) if error.is_not_empty() => {}
@@ -267,11 +267,7 @@ async fn delete_all(
 
 /// Deletes what is below `path` now, a hundred nodes at once. The server deletes them in this order:
 /// children before their parents. Nodes with new children stay.
-async fn delete_below(
-    session: &Session,
-    path: &str,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
+async fn delete_below(session: &Session, path: &str, progress: &mut Progress) -> Result<()> {
     let (mut paths, _) = sorted_paths(session, path, &|_| false).await?;
     paths.reverse();
     paths.pop();
@@ -296,7 +292,7 @@ pub(crate) async fn delete_branch(
     path: &str,
     version: Option<i32>,
     progress: &mut Progress,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut branch = vec![path.to_owned()];
     let (mut size, mut in_vain) = (TreeSize::default(), 0);
     while let Some(node) = branch.last().cloned() {
@@ -339,7 +335,7 @@ pub(crate) async fn delete_branch(
 /// Lists in a row without a node deleted, of which each level of the tree takes one.
 const LISTED_IN_VAIN_MAX: usize = 2_000;
 
-pub(crate) async fn exists(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
+pub(crate) async fn exists(session: &Session, Node { path }: &Node) -> Result<()> {
     let stat = session.retry.exists(path).await?;
     session.output.print(
         [stat.is_some().to_string()],
@@ -357,7 +353,7 @@ fn missing(path: &str) -> Failure {
 
 /// Prints the names of the children, or the paths of a node and of all nodes below it, each before those
 /// below it.
-pub(crate) async fn ls(session: &Session, Ls { path, recursive }: &Ls) -> Result<(), Failure> {
+pub(crate) async fn ls(session: &Session, Ls { path, recursive }: &Ls) -> Result<()> {
     let listed = if *recursive {
         visible_paths(session, path).await?
     } else {
@@ -369,7 +365,7 @@ pub(crate) async fn ls(session: &Session, Ls { path, recursive }: &Ls) -> Result
     session.output.print_each(&listed, String::clone, |name| json!(name))
 }
 
-pub(crate) async fn stat(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
+pub(crate) async fn stat(session: &Session, Node { path }: &Node) -> Result<()> {
     let stat = session.retry.exists(path).await?.ok_or_else(|| missing(path))?;
     session.output.print(stat_lines(&stat), || stat_json(&stat))
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::text::{escape_json, one_line, printable};
 
 /// The format of results.
@@ -27,7 +27,7 @@ impl Output {
         self,
         lines: impl IntoIterator<Item = String>,
         json: impl FnOnce() -> Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.print_text(lines, || json().to_string())
     }
 
@@ -37,7 +37,7 @@ impl Output {
         items: &[T],
         line: impl FnMut(&T) -> String,
         json: impl FnMut(&T) -> Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.print(items.iter().map(line), || items.iter().map(json).collect())
     }
 
@@ -46,7 +46,7 @@ impl Output {
         self,
         lines: impl IntoIterator<Item = String>,
         json: impl FnOnce() -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if self.json {
             return write_json(&json());
         }
@@ -57,7 +57,7 @@ impl Output {
     }
 
     /// Prints paths, each with a byte 0 behind it, which no path has. A terminal gets them escaped.
-    pub(crate) fn print_nul(self, paths: &[String]) -> Result<(), Failure> {
+    pub(crate) fn print_nul(self, paths: &[String]) -> Result<()> {
         let is_terminal = stdout().is_terminal();
         let shown = |path: &String| if is_terminal { printable(path) } else { path.clone() };
         let text: String = paths.iter().map(|path| shown(path) + "\0").collect();
@@ -66,11 +66,7 @@ impl Output {
 
     /// Prints data unchanged, so that it can be piped. A terminal gets the text in it, and a newline
     /// after it.
-    pub(crate) fn print_data(
-        self,
-        data: &[u8],
-        json: impl FnOnce() -> Value,
-    ) -> Result<(), Failure> {
+    pub(crate) fn print_data(self, data: &[u8], json: impl FnOnce() -> Value) -> Result<()> {
         if self.json {
             return write_json(&json().to_string());
         }
@@ -105,7 +101,7 @@ impl Output {
 
 // Not inlined: each command has its own copy of its callers.
 #[inline(never)]
-fn push_line(text: &mut String, line: &str, is_terminal: bool) -> Result<(), Failure> {
+fn push_line(text: &mut String, line: &str, is_terminal: bool) -> Result<()> {
     // Tabs are between the fields of a line.
     if line.contains(|char: char| char.is_control() && char != '\t') {
         return Err(Failure::other(format!(
@@ -128,14 +124,14 @@ fn for_terminal(line: &str) -> String {
 }
 
 #[inline(never)]
-fn write_json(text: &str) -> Result<(), Failure> {
+fn write_json(text: &str) -> Result<()> {
     let mut line = escape_json(text);
     line.push('\n');
     write(line.as_bytes())
 }
 
 #[inline(never)]
-fn write(bytes: &[u8]) -> Result<(), Failure> {
+fn write(bytes: &[u8]) -> Result<()> {
     let mut out = stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::of_output(&error))
 }

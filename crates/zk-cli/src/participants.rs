@@ -13,7 +13,7 @@ use zk_recipes::session::path::{child, file_name};
 use zk_recipes::session::{Client, SessionId};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::lock_args::LockSpec;
 use crate::output::{Output, data_json, fitted};
 use crate::sessions::{Session, clock, wall_clock};
@@ -40,7 +40,7 @@ pub(crate) struct Participants {
     table: bool,
 }
 
-pub(crate) async fn run(session: &Session, wanted: &Participants) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, wanted: &Participants) -> Result<()> {
     let listing = list(&session.client, &wanted.path, wanted.semaphore);
     let listed = session.run_connected(listing).await??;
     if listed.is_empty() {
@@ -122,7 +122,7 @@ async fn print_why_empty(
     Session { retry, output, .. }: &Session,
     path: &str,
     is_semaphore: bool,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let nobody = "nobody holds a lock there, or waits for one";
     let names = match retry.get_children(path).await {
         Err(error) if error.is_no_node() => {
@@ -146,7 +146,7 @@ async fn print_why_empty(
 }
 
 /// Prints a table on a terminal or if `wanted`, otherwise a line for each participant.
-fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Result<(), Failure> {
+fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Result<()> {
     let has_states = wanted.table || output.is_json() || stdout().is_terminal();
     let lines = if has_states {
         table(participants, wall_clock(), usize::MAX)

@@ -4,7 +4,7 @@ use zk_recipes::session::Config;
 use zk_tls::TlsBuilder;
 
 use crate::args::Args;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::identity::Identity;
 use crate::security::{Credential, refuse_empty_variables};
 
@@ -18,7 +18,7 @@ pub(crate) struct Reach<'a> {
 }
 
 impl<'a> Reach<'a> {
-    pub(crate) fn of(args: &'a Args) -> Result<Self, Failure> {
+    pub(crate) fn of(args: &'a Args) -> Result<Self> {
         refuse_empty_variables()?;
         let tls = args.security.tls(&args.connect)?;
         let credentials = args.security.credentials()?;
@@ -27,7 +27,7 @@ impl<'a> Reach<'a> {
     }
 
     /// Returns the settings of a session with the servers of the command line.
-    pub(crate) fn config(&self) -> Result<Config, Failure> {
+    pub(crate) fn config(&self) -> Result<Config> {
         let config = self.config_of(&self.args.connect)?;
         Ok(match &self.args.srv {
             Some(srv) => config.discover(srv.clone()),
@@ -36,7 +36,7 @@ impl<'a> Reach<'a> {
     }
 
     /// Returns the settings of a session with these servers.
-    pub(crate) fn config_of(&self, connect: &str) -> Result<Config, Failure> {
+    pub(crate) fn config_of(&self, connect: &str) -> Result<Config> {
         let args = self.args;
         let len = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut config = Config::new(connect)?

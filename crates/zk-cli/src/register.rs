@@ -14,7 +14,7 @@ use zk_recipes::session::Zxid;
 use crate::acl::NewNodeAcl;
 use crate::child::Child;
 use crate::data::NewData;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::lock_args::Leftovers;
 use crate::output::Output;
 use crate::sessions::{Context, Sessions, clock};
@@ -75,7 +75,7 @@ pub(crate) struct Register {
     command: Vec<OsString>,
 }
 
-pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u8> {
     let data = register.data.or_empty()?;
     let output = sessions.context().output;
     let mut state = match &register.state_file {
@@ -118,7 +118,7 @@ async fn keep(
     deadline: Option<Instant>,
     signals: &mut Signals,
     Context { identity, output, .. }: &Context,
-) -> Result<u8, Failure> {
+) -> Result<u8> {
     let output = *output;
     let mut states = node.subscribe();
     let created = created(&mut states, &register.path, deadline, output);
@@ -170,7 +170,7 @@ async fn created(
     path: &str,
     deadline: Option<Instant>,
     output: Output,
-) -> Result<(), Failure> {
+) -> Result<()> {
     loop {
         let state = states.borrow_and_update().clone();
         match &state {

@@ -10,7 +10,7 @@ use zk_recipes::session::{Config, ConnectString, DigestMd5, Host, Transport};
 use zk_tls::{Tls, TlsBuilder};
 
 use crate::data::{read_file, unreadable};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::identity::Identity;
 
 /// The options for secured ensembles.
@@ -97,11 +97,7 @@ impl Credential {
 
 impl Security {
     /// Adds the credentials and the SASL user to the configuration.
-    pub(crate) fn present(
-        &self,
-        mut config: Config,
-        credentials: &[Credential],
-    ) -> Result<Config, Failure> {
+    pub(crate) fn present(&self, mut config: Config, credentials: &[Credential]) -> Result<Config> {
         for Credential { scheme, secret } in credentials {
             config = config.auth(scheme, secret.0.clone());
         }
@@ -118,7 +114,7 @@ impl Security {
     }
 
     /// Returns the connector, if the servers are to be reached over TLS.
-    pub(crate) fn tls(&self, connect: &str) -> Result<Option<TlsBuilder>, Failure> {
+    pub(crate) fn tls(&self, connect: &str) -> Result<Option<TlsBuilder>> {
         let Some(cacert) = &self.cacert else {
             return self.without_tls(connect);
         };
@@ -149,7 +145,7 @@ impl Security {
     }
 
     /// An option for TLS that is silently without effect would leave the connection in the clear.
-    fn without_tls(&self, connect: &str) -> Result<Option<TlsBuilder>, Failure> {
+    fn without_tls(&self, connect: &str) -> Result<Option<TlsBuilder>> {
         let wanted = [
             ("--crl", self.crl.is_some()),
             ("--cert", self.cert.is_some()),
@@ -220,7 +216,7 @@ impl Security {
     }
 
     /// Returns all credentials. The file may be a pipe, which can be read only once.
-    pub(crate) fn credentials(&self) -> Result<Vec<Credential>, Failure> {
+    pub(crate) fn credentials(&self) -> Result<Vec<Credential>> {
         let lines = match &self.auth_file {
             Some(file) => {
                 let not_text = |_| Failure::other(format!("{}: not UTF-8", file.display()));
@@ -267,7 +263,7 @@ impl Security {
             .collect()
     }
 
-    fn digest_md5(&self, user: &str) -> Result<DigestMd5, Failure> {
+    fn digest_md5(&self, user: &str) -> Result<DigestMd5> {
         if user.is_empty() {
             return Err(Failure::usage("--sasl needs the name of a user"));
         }
@@ -306,7 +302,7 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 }
 
 /// A mistyped name is reported with the file, and at once.
-fn check(file: &Path) -> Result<(), Failure> {
+fn check(file: &Path) -> Result<()> {
     let found = fs::metadata(file).map_err(|error| unreadable(file.display(), &error))?;
     if found.is_file() {
         Ok(())
@@ -334,7 +330,7 @@ fn password_in(file: &Path) -> io::Result<Vec<u8>> {
 
 /// Refuses a variable that is set and empty. A script sets one when it failed to read a secret, or
 /// when it means to leave the variable out.
-pub(crate) fn refuse_empty_variables() -> Result<(), Failure> {
+pub(crate) fn refuse_empty_variables() -> Result<()> {
     let is_empty = |name: &&str| std::env::var_os(name).is_some_and(|value| value.is_empty());
     match VARIABLES.into_iter().find(is_empty) {
         Some(name) => {

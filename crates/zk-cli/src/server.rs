@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use zk_testing::{Settings, TestServer, Version};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::sessions::wall_clock;
 use crate::signals::Signals;
@@ -76,7 +76,7 @@ pub(crate) struct Server {
     pub(crate) container_check: Duration,
 }
 
-pub(crate) async fn run(server: &Server, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(server: &Server, output: Output) -> Result<u8> {
     let mut signals = Signals::new()?;
     let mut settings = Settings::new()
         .version(server.profile.unwrap_or(server.version))

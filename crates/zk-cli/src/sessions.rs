@@ -14,7 +14,7 @@ use zk_recipes::session::{
 };
 
 use crate::connector::ServerConnector;
-use crate::failure::{Failure, NO_CHROOT};
+use crate::failure::{Failure, NO_CHROOT, Result};
 use crate::identity::Identity;
 use crate::output::Output;
 use crate::verbose_log::VerboseLog;
@@ -101,7 +101,7 @@ impl Session {
     /// A command that waits for others, for a lock or at a barrier, has no time limit of its own for
     /// that: the limit of silence is one of the connection. It fails when no server answers reads for so
     /// long, and after the deadline.
-    pub(crate) async fn wait_for_majority(&self) -> Result<(), Failure> {
+    pub(crate) async fn wait_for_majority(&self) -> Result<()> {
         tokio::select! {
             served = self.served() => served,
             () = until(self.deadline) => {
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    async fn served(&self) -> Result<(), Failure> {
+    async fn served(&self) -> Result<()> {
         let client = &self.client;
         let mut events = client.events();
         if client.is_read_only() {
@@ -133,15 +133,12 @@ impl Session {
     }
 
     /// Prints what was done, for a command without a result of its own: nothing but with `--json`.
-    pub(crate) fn print_done(&self, path: &str, what: &str) -> Result<(), Failure> {
+    pub(crate) fn print_done(&self, path: &str, what: &str) -> Result<()> {
         self.output.print([], || json!({ "path": path, "done": what }))
     }
 
     /// Runs `work`, and fails if the ensemble is silent for too long.
-    pub(crate) async fn run_connected<T>(
-        &self,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
+    pub(crate) async fn run_connected<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         tokio::select! {
             biased;
             done = work => Ok(done),
@@ -274,7 +271,7 @@ impl Sessions {
     }
 
     /// Opens a session, until `deadline`, and within the longest time to open one.
-    pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Session, Failure> {
+    pub(crate) async fn open(&mut self, deadline: Option<Instant>) -> Result<Session> {
         let context = Rc::clone(&self.context);
         let is_endless = context.contact.keeps_trying.get() && self.last_opened.is_some();
         let most = if is_endless { FOREVER } else { self.connect_timeout };
@@ -304,7 +301,7 @@ impl Sessions {
         Ok(Session { client, retry, output: context.output, context, deadline })
     }
 
-    async fn open_first(&mut self, left: Duration) -> Result<Client, Failure> {
+    async fn open_first(&mut self, left: Duration) -> Result<Client> {
         let policy = RetryPolicy::exponential(SESSION_PAUSE, PAUSE_MAX);
         let is_endless = self.context.contact.keeps_trying.get();
         let policy = if is_endless { policy } else { policy.timeout(self.connect_timeout) };
@@ -331,7 +328,7 @@ impl Sessions {
     pub(crate) async fn open_manager(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<SessionManager, Failure> {
+    ) -> Result<SessionManager> {
         let session = self.open(deadline).await?;
         self.manager.clone().ok_or_else(|| session.silent())
     }
@@ -341,8 +338,8 @@ impl Sessions {
     pub(crate) async fn run<T>(
         &mut self,
         deadline: Option<Instant>,
-        mut work: impl AsyncFnMut(&Session) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        mut work: impl AsyncFnMut(&Session) -> Result<T>,
+    ) -> Result<T> {
         loop {
             let session = self.open(deadline).await?;
             match work(&session).await {
@@ -365,8 +362,8 @@ impl Sessions {
     pub(crate) async fn run_to_end(
         &mut self,
         deadline: Option<Instant>,
-        mut work: impl AsyncFnMut(&Session) -> Result<(), Failure>,
-    ) -> Result<u8, Failure> {
+        mut work: impl AsyncFnMut(&Session) -> Result<()>,
+    ) -> Result<u8> {
         let work = async |session: &Session| {
             let done = work(session).await;
             session.client.close().await;
@@ -419,7 +416,7 @@ pub(crate) fn wall_clock() -> SystemTime {
 
 /// Returns an error if the chroot of the connect string does not exist. Without this check, a command that
 /// finds nothing below a mistyped chroot would succeed.
-async fn check_chroot(client: &Client, connect: &str) -> Result<(), Failure> {
+async fn check_chroot(client: &Client, connect: &str) -> Result<()> {
     let has_chroot =
         connect.parse::<ConnectString>().is_ok_and(|servers| !servers.chroot().is_empty());
     let is_missing = async || matches!(client.exists("/").await, Ok(None));

@@ -9,7 +9,7 @@ use std::task::Poll;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// Handlers for all signals that would end this process and leave its command running without the
 /// lock, in force from the creation of this value. Not even a handler helps against SIGKILL.
@@ -24,7 +24,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(crate) fn new() -> Result<Self, Failure> {
+    pub(crate) fn new() -> Result<Self> {
         let named = Signal::iterator().filter(|signal| !NOT_HANDLED.contains(&signal.as_str()));
         let named = named.map(|signal| {
             (signal as i32, if PASSED_ON.contains(&signal) { signal } else { Signal::SIGTERM })
@@ -66,7 +66,7 @@ impl Signals {
     pub(crate) async fn unless_interrupted<T>(
         &mut self,
         work: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T> {
         tokio::select! {
             done = work => Ok(done),
             signal = self.next() => Err(Failure::interrupted(number(signal))),

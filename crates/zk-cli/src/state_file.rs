@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use zk_recipes::session::SessionId;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 
 /// The file, which this process has locked. Otherwise a program that is started twice would take the
@@ -27,7 +27,7 @@ impl StateFile {
     /// Opens the file, and creates it if it is missing. Returns `None` with a note if it cannot be used.
     ///
     /// Fails if the path is a folder, or if another process has locked the file.
-    pub(crate) fn open(path: &Path, output: Output) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(path: &Path, output: Output) -> Result<Option<Self>> {
         let unusable = |why: &str| {
             note(path, why, output);
             Ok(None)

@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use zk_recipes::session::path::file_name;
-use zk_recipes::session::{Children, Client, ConnectString, ErrorCode, SessionId, path};
+use zk_recipes::session::{Children, Client, ConnectString, Error, ErrorCode, SessionId, path};
 
-use crate::at_once::{AtOnce, or_again, read_each};
-use crate::failure::Failure;
+use crate::at_once::{AtOnce, ask, ask_each, read_each};
+use crate::failure::{Failure, Result};
 use crate::node_arg::Node;
 use crate::sessions::Session;
 
@@ -33,7 +33,7 @@ impl fmt::Display for Hidden {
 
 /// Lists a node and all nodes below it, each before those below it. Prints how many nodes hide their
 /// children from this client.
-pub(crate) async fn visible_paths(session: &Session, root: &str) -> Result<Vec<String>, Failure> {
+pub(crate) async fn visible_paths(session: &Session, root: &str) -> Result<Vec<String>> {
     let (paths, hidden) = sorted_paths(session, root, &|_| false).await?;
     print_hidden(session, &hidden);
     Ok(paths)
@@ -45,7 +45,7 @@ pub(crate) async fn sorted_paths(
     session: &Session,
     root: &str,
     leaves_out: &dyn Fn(&str) -> bool,
-) -> Result<(Vec<String>, Hidden), Failure> {
+) -> Result<(Vec<String>, Hidden)> {
     let mut paths = vec![root.to_owned()];
     let hidden = walk(session, root, &mut |node, children| {
         let below = children.names.names().map(|name| path::child(node, &name));
@@ -61,7 +61,7 @@ pub(crate) async fn sorted_paths(
 
 /// Returns whether a path is left out of a change or a copy of all below `root`: of the whole ensemble,
 /// the nodes in which it keeps its configuration and quotas.
-pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -> bool, Failure> {
+pub(crate) fn ensembles_own(root: &str, connect: &str) -> Result<impl Fn(&str) -> bool> {
     let is_whole = root == "/" && connect.parse::<ConnectString>()?.chroot().is_empty();
     Ok(move |path: &str| is_whole && path == "/zookeeper")
 }
@@ -73,7 +73,7 @@ pub(crate) fn print_hidden(session: &Session, hidden: &Hidden) {
     }
 }
 
-pub(crate) async fn count(session: &Session, Node { path }: &Node) -> Result<(), Failure> {
+pub(crate) async fn count(session: &Session, Node { path }: &Node) -> Result<()> {
     let number = match session.retry.run(|client| client.all_children_number(path)).await {
         Ok(number) => usize::try_from(number).unwrap_or(0),
         // A server before 3.6.
@@ -92,41 +92,39 @@ pub(crate) async fn count(session: &Session, Node { path }: &Node) -> Result<(),
 /// The servers choose what there is: a server that gives every node one more child must not fill the
 /// memory.
 pub(crate) async fn walk(
-    Session { client, retry, .. }: &Session,
+    session: &Session,
     root: &str,
     visit: &mut dyn FnMut(&str, Children) -> Vec<String>,
-) -> Result<Hidden, Failure> {
+) -> Result<Hidden> {
     let mut size = TreeSize::default();
-    let children = checked(retry.get_children(root).await?)?;
+    let children = checked(session.retry.get_children(root).await?)?;
     size.add(root, &children)?;
     let mut level = visit(root, children);
     let (mut hidden, mut at_once) = (Hidden::default(), AtOnce::default());
     while !level.is_empty() {
         size.add_level(root)?;
-        let (mut next, mut rest) = (Vec::new(), &level[..]);
-        while !rest.is_empty() {
-            let chunk = at_once.take(&mut rest);
-            let asked: Vec<_> = chunk.iter().map(|node| client.get_children(node)).collect();
-            for (node, asked) in chunk.iter().zip(asked) {
-                match or_again(asked, || retry.get_children(node)).await {
-                    Err(error) if error.is_no_node() => {}
-                    Err(error) if error.is_no_auth() => hidden.0.push(node.clone()),
-                    listed => {
-                        let children = checked(listed?)?;
-                        at_once.answered(children.names.names().map(|name| name.len()).sum());
-                        size.add(node, &children)?;
-                        next.extend(visit(node, children));
-                    }
+        let mut next = Vec::new();
+        let mut keep = |node: &String, listed| {
+            match listed {
+                Err(error) if Error::is_no_node(&error) => {}
+                Err(error) if error.is_no_auth() => hidden.0.push(node.clone()),
+                listed => {
+                    let children = checked(listed?)?;
+                    size.add(node, &children)?;
+                    next.extend(visit(node, children));
                 }
             }
-        }
+            Ok::<_, Failure>(())
+        };
+        let list = |node| ask(session, move |client| client.get_children(node));
+        ask_each(&level, &mut at_once, |node| list(node), &mut keep).await?;
         level = next;
     }
     Ok(hidden)
 }
 
 /// Returns children whose names ZooKeeper permits.
-pub(crate) fn checked(children: Children) -> Result<Children, Failure> {
+pub(crate) fn checked(children: Children) -> Result<Children> {
     let is_wrong = |name: &str| {
         matches!(name, "" | "." | "..") || name.contains(|c: char| c == '/' || c.is_control())
     };
@@ -145,12 +143,12 @@ pub(crate) struct TreeSize {
 }
 
 impl TreeSize {
-    pub(crate) fn add(&mut self, node: &str, children: &Children) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, node: &str, children: &Children) -> Result<()> {
         children.names.names().try_for_each(|name| self.add_path(node.len() + 1 + name.len()))
     }
 
     /// Counts a path of so many bytes.
-    pub(crate) fn add_path(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub(crate) fn add_path(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes + PATH_COST);
         let mib_max = TREE_MIB_MAX.get().copied().unwrap_or(TREE_MIB_DEFAULT);
         if self.bytes / MIB < usize::try_from(mib_max).unwrap_or(usize::MAX) {
@@ -169,7 +167,7 @@ impl TreeSize {
     }
 
     /// Counts a level of nodes below `root`.
-    fn add_level(&mut self, root: &str) -> Result<(), Failure> {
+    fn add_level(&mut self, root: &str) -> Result<()> {
         self.levels += 1;
         if self.levels <= LEVELS_MAX {
             Ok(())
@@ -240,7 +238,7 @@ pub(crate) struct Ephemerals {
     session: Option<SessionId>,
 }
 
-pub(crate) async fn find(session: &Session, find: &Find) -> Result<(), Failure> {
+pub(crate) async fn find(session: &Session, find: &Find) -> Result<()> {
     let mut paths = visible_paths(session, &find.path).await?;
     if let Some(pattern) = &find.name {
         paths.retain(|path| matches(file_name(path), pattern));
@@ -261,7 +259,7 @@ pub(crate) async fn find(session: &Session, find: &Find) -> Result<(), Failure> 
 }
 
 /// Prints the ephemeral nodes of all sessions, with the session of each.
-pub(crate) async fn ephemerals(session: &Session, wanted: &Ephemerals) -> Result<(), Failure> {
+pub(crate) async fn ephemerals(session: &Session, wanted: &Ephemerals) -> Result<()> {
     let paths = visible_paths(session, &wanted.path).await?;
     let mut found = Vec::new();
     read_each(session, &paths, Client::exists, &mut |path, stat| {
@@ -344,7 +342,7 @@ struct Branch {
     hidden: Option<usize>,
 }
 
-pub(crate) async fn tree(session: &Session, tree: &Tree) -> Result<(), Failure> {
+pub(crate) async fn tree(session: &Session, tree: &Tree) -> Result<()> {
     let mut root = Branch::default();
     let depth_max = usize::try_from(tree.depth).unwrap_or(usize::MAX);
     let hidden = walk(session, &tree.path, &mut |node, children| {

@@ -10,7 +10,7 @@ use zk_recipes::session::{Client, CreateMode, MultiOutcome, validate_path};
 
 use crate::acl::NewNodeAcl;
 use crate::data::all_of;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::sessions::Session;
 
 /// The `txn` command.
@@ -86,7 +86,7 @@ impl FromStr for TxnOperation {
 
 impl Txn {
     /// Returns the operations, read from standard input if the command line has none.
-    pub(crate) fn operations(&self) -> Result<&[TxnOperation], Failure> {
+    pub(crate) fn operations(&self) -> Result<&[TxnOperation]> {
         if !self.operations.is_empty() {
             return Ok(&self.operations);
         }
@@ -109,7 +109,7 @@ impl Txn {
     }
 }
 
-pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<()> {
     let operations = txn.operations()?;
     let send = |client: &Client| {
         let multi =

@@ -1,7 +1,8 @@
 //! The lines of `--verbose`, printed by a thread of their own.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -14,21 +15,18 @@ use crate::output::Output;
 /// A log on standard error that never blocks its writers. A reader that has stopped must cost neither
 /// the session nor the lock.
 #[derive(Clone)]
-pub(crate) struct VerboseLog(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
-    changed: Condvar,
+pub(crate) struct VerboseLog {
+    lines: Sender<Line>,
+    /// Number of lines that wait to be printed.
+    waiting: Arc<AtomicUsize>,
+    /// Number of lines dropped since the last one was sent.
+    dropped: Arc<AtomicUsize>,
 }
 
-#[derive(Default)]
-struct Queue {
-    lines: VecDeque<String>,
-    /// Number of lines dropped since the last one was queued.
-    dropped: usize,
-    /// Whether the thread prints a line that has left the queue.
-    is_printing: bool,
+enum Line {
+    Text(String),
+    /// Answered once all lines before are printed.
+    End(Sender<()>),
 }
 
 impl VerboseLog {
@@ -37,31 +35,42 @@ impl VerboseLog {
     }
 
     fn printing(print: impl Fn(&str) + Send + 'static) -> Self {
-        let shared = Arc::<Shared>::default();
-        let printed = Arc::clone(&shared);
+        let (lines, received) = channel();
+        let log = Self { lines, waiting: Arc::default(), dropped: Arc::default() };
+        let waiting = Arc::clone(&log.waiting);
         // The thread ends with the process: a write to a full pipe cannot be cancelled.
         thread::spawn(move || {
-            loop {
-                print(&printed.next());
+            for line in received {
+                match line {
+                    Line::Text(text) => {
+                        waiting.fetch_sub(1, Ordering::Relaxed);
+                        print(&text);
+                    }
+                    Line::End(printed) => drop(printed.send(())),
+                }
             }
         });
-        Self(shared)
+        log
     }
 
     /// Prints a line, or drops it if too many others wait to be printed.
     pub(crate) fn print(&self, line: String) {
-        let mut queue = self.0.queue();
-        if queue.lines.len() >= LINES_KEPT {
-            queue.dropped += 1;
+        if self.waiting.load(Ordering::Relaxed) >= LINES_KEPT {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        if queue.dropped > 0 {
-            let dropped = std::mem::take(&mut queue.dropped);
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
             let why = "lines of --verbose were dropped: nobody read them in time";
-            queue.lines.push_back(format!("{dropped} {why}"));
+            self.send(format!("{dropped} {why}"));
         }
-        queue.lines.push_back(line);
-        self.0.changed.notify_all();
+        self.send(line);
+    }
+
+    fn send(&self, line: String) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // The thread receives for as long as there is a sender.
+        drop(self.lines.send(Line::Text(line)));
     }
 
     /// Prints the session that was opened, and its events and failed reconnects until it ends.
@@ -111,28 +120,9 @@ impl VerboseLog {
 
     /// Waits until all lines are printed, for a short time in case nobody reads them.
     pub(crate) fn flush(&self) {
-        let is_busy = |queue: &mut Queue| queue.is_printing || !queue.lines.is_empty();
-        drop(self.0.changed.wait_timeout_while(self.0.queue(), FLUSH_LIMIT, is_busy));
-    }
-}
-
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the next line to print. The line before it is printed.
-    fn next(&self) -> String {
-        let mut queue = self.queue();
-        queue.is_printing = false;
-        loop {
-            if let Some(line) = queue.lines.pop_front() {
-                queue.is_printing = true;
-                return line;
-            }
-            self.changed.notify_all();
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
+        let (end, printed) = channel();
+        drop(self.lines.send(Line::End(end)));
+        let _is_in_time = printed.recv_timeout(FLUSH_LIMIT);
     }
 }
 
@@ -146,8 +136,6 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
     use super::*;
 
     #[test]
@@ -165,7 +153,7 @@ mod tests {
         for number in 0..LINES_KEPT + 11 {
             log.print(number.to_string());
         }
-        let dropped = log.0.queue().dropped;
+        let dropped = log.dropped.load(Ordering::Relaxed);
         assert!((10..=11).contains(&dropped), "{dropped}");
         drop(allow);
         for number in 0..LINES_KEPT + 11 - dropped {

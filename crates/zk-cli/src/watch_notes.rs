@@ -3,12 +3,10 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 
-use nix::sys::signal::Signal;
-
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::sessions::{Session, Sessions};
-use crate::signals::number;
+use crate::signals::{Signals, number};
 
 /// Tells when a command watches, when its session is lost, and when it watches in the next one.
 pub(crate) struct WatchNotes<'a> {
@@ -30,11 +28,34 @@ impl<'a> WatchNotes<'a> {
     }
 
     /// Does `work` in one session after the other, until it fails for another reason than the end of its
-    /// session.
+    /// session. A signal is the intended end of a command that watches. `on_signal` tells whether `work`
+    /// still runs a command, and ends soon.
     pub(crate) async fn follow(
         &self,
+        mut sessions: Sessions,
+        on_signal: impl FnOnce() -> bool,
+        work: impl AsyncFnMut(&Session) -> Result<Infallible>,
+    ) -> Result<u8> {
+        let mut signals = Signals::new()?;
+        let mut following = Box::pin(self.follow_sessions(&mut sessions, work));
+        let ended = tokio::select! {
+            failure = &mut following => Err(failure),
+            signal = signals.next() => {
+                if on_signal() {
+                    following.as_mut().await;
+                }
+                if self.has_begun() { Ok(0) } else { Err(Failure::interrupted(number(signal))) }
+            }
+        };
+        drop(following);
+        sessions.close().await;
+        ended
+    }
+
+    async fn follow_sessions(
+        &self,
         sessions: &mut Sessions,
-        mut work: impl AsyncFnMut(&Session) -> Result<Infallible, Failure>,
+        mut work: impl AsyncFnMut(&Session) -> Result<Infallible>,
     ) -> Failure {
         sessions.keep_trying();
         loop {
@@ -75,10 +96,5 @@ impl<'a> WatchNotes<'a> {
 
     fn has_begun(&self) -> bool {
         self.state.get() != State::NotBegun
-    }
-
-    /// Returns the exit status after a signal, which is the intended end of a command that watches.
-    pub(crate) fn end(&self, signal: Signal) -> Result<u8, Failure> {
-        if self.has_begun() { Ok(0) } else { Err(Failure::interrupted(number(signal))) }
     }
 }

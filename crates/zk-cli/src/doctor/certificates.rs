@@ -9,12 +9,12 @@ use zk_tls::TlsBuilder;
 
 use super::CONNECT_LIMIT;
 use super::finding::{Finding, Level, Report};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::sessions::wall_clock;
 use crate::text::data_text;
 
 /// Reports the expiry of this client's own certificate. A server that refuses it does not say why.
-pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<(), Failure> {
+pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<()> {
     let end = match tls.client_certificate_expiry() {
         Ok(Some(end)) => end,
         Ok(None) => return Ok(()),
@@ -35,11 +35,7 @@ pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<(), F
 }
 
 /// Reports names and expiry, also of certificates that are refused.
-pub(super) async fn examine(
-    tls: &TlsBuilder,
-    host: &Host,
-    report: &mut Report,
-) -> Result<(), Failure> {
+pub(super) async fn examine(tls: &TlsBuilder, host: &Host, report: &mut Report) -> Result<()> {
     // Without a connection, the attempt to open a session tells why.
     let Ok(Ok(seen)) = timeout(CONNECT_LIMIT, tls.examine(host)).await else { return Ok(()) };
     let version = if seen.is_tls13 { "1.3" } else { "1.2" };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zk_recipes::session::Host;
 
-use crate::failure::{Failure, UNREACHABLE};
+use crate::failure::{Result, UNREACHABLE};
 use crate::output::Output;
 
 /// How bad a finding is, from the best to the worst.
@@ -113,7 +113,7 @@ impl Report {
         Self { output, worst: Level::Ok }
     }
 
-    pub(super) fn add(&mut self, finding: Finding) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, finding: Finding) -> Result<()> {
         self.worst = self.worst.max(finding.level);
         self.output.print([finding.line()], || finding.into_json())
     }

@@ -26,7 +26,7 @@ use self::verdict::Examined;
 use crate::acl;
 use crate::args::Args;
 use crate::connector::ServerConnector;
-use crate::failure::{Failure, for_users};
+use crate::failure::{Result, for_users};
 use crate::output::Output;
 use crate::reach::Reach;
 use crate::sessions::{clock, wall_clock};
@@ -34,7 +34,7 @@ use crate::text::data_text;
 
 /// Examines each server of the connect string, one after the other, and prints a line for each
 /// finding.
-pub(crate) async fn run(args: &Args, output: Output) -> Result<u8, Failure> {
+pub(crate) async fn run(args: &Args, output: Output) -> Result<u8> {
     let reach = &Reach::of(args)?;
     let servers: ConnectString = args.connect.parse()?;
     let mut report = Report::new(output);
@@ -95,12 +95,12 @@ impl Examination<'_> {
         code: &'static str,
         text: impl Into<String>,
         values: Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         self.report.add(Finding::of(self.host, level, code, text).with(values))
     }
 
     /// Examines the server. With `members`, it compares the members of the ensemble with these servers.
-    async fn run(&mut self, chroot: &str, members: Option<&[Listed]>) -> Result<Examined, Failure> {
+    async fn run(&mut self, chroot: &str, members: Option<&[Listed]>) -> Result<Examined> {
         let (reach, host) = (self.reach, self.host);
         let tls = if host.transport() == Transport::Tcp { None } else { reach.tls.as_ref() };
         let is_plain = tls.is_none();
@@ -179,7 +179,7 @@ impl Examination<'_> {
 
     /// Compares the session timeout with the requested one, and reports the lease that a lock gets.
     /// Returns the tick of the server, if it is known.
-    async fn timeouts(&mut self, client: &Client) -> Result<Option<Duration>, Failure> {
+    async fn timeouts(&mut self, client: &Client) -> Result<Option<Duration>> {
         let (asked, granted) = (self.reach.args.session_timeout, client.session_timeout());
         let (level, limits) = if asked == granted {
             (Level::Ok, "")
@@ -207,7 +207,7 @@ impl Examination<'_> {
     }
 
     /// Measures the round trips to the server, and to the leader through it.
-    async fn latency(&mut self, client: &Client) -> Result<(), Failure> {
+    async fn latency(&mut self, client: &Client) -> Result<()> {
         let (mut own, mut leaders) = (Vec::new(), Vec::new());
         for _ in 0..ROUND_TRIPS {
             let begun = clock();
@@ -229,14 +229,14 @@ impl Examination<'_> {
         self.found(level, "round_trip", format!("round trip {times}"), values)
     }
 
-    fn request_failed(&mut self, level: Level, error: &Error) -> Result<(), Failure> {
+    fn request_failed(&mut self, level: Level, error: &Error) -> Result<()> {
         let values = json!({ "error_code": error.code().and_then(|code| code.name()) });
         self.found(level, "request_failed", for_users(&error.to_string()), values)
     }
 
     /// Creates an ephemeral node and deletes it: a majority of the servers writes to its disks. The node
     /// has the time of the leader's clock.
-    async fn write(&mut self, client: &Client) -> Result<(), Failure> {
+    async fn write(&mut self, client: &Client) -> Result<()> {
         if client.is_read_only() {
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Examination<'_> {
     }
 
     /// Reports the identities of this client, and the operations that only newer servers have.
-    async fn operations(&mut self, client: &Client) -> Result<(), Failure> {
+    async fn operations(&mut self, client: &Client) -> Result<()> {
         let mut lacking = Vec::new();
         if client.all_children_number("/").await.is_err_and(|error| lacks(&error)) {
             lacking.push(("getAllChildrenNumber", "getAllChildrenNumber (3.6)"));

@@ -10,7 +10,7 @@ use zk_recipes::session::{Connector, LeaseTimes};
 use super::finding::{Level, time_text, whole_ms};
 use super::{CONNECT_LIMIT, Examination};
 use crate::connector::ServerConnector;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::text::data_text;
 
 /// Part of the version that the servers of `zk-testing` tell.
@@ -21,7 +21,7 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 
 impl Examination<'_> {
     /// Reports version and mode. Returns both, if the server tells them.
-    pub(super) async fn version(&mut self) -> Result<Option<(String, String)>, Failure> {
+    pub(super) async fn version(&mut self) -> Result<Option<(String, String)>> {
         let answer = self.ask(b"srvr").await;
         let value = |label| value(&answer, label);
         let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
@@ -49,10 +49,7 @@ impl Examination<'_> {
 
     /// Compares the tick of the server with the longest one that the lease assumes, if there is a lease.
     /// Returns the tick, if the server tells it.
-    pub(super) async fn tick(
-        &mut self,
-        times: Option<&LeaseTimes>,
-    ) -> Result<Option<Duration>, Failure> {
+    pub(super) async fn tick(&mut self, times: Option<&LeaseTimes>) -> Result<Option<Duration>> {
         let answer = self.ask(b"conf").await;
         let tick = value(&answer, "tickTime=").and_then(|tick| tick.parse().ok());
         let tick = tick.map(Duration::from_millis);

@@ -18,7 +18,7 @@ use super::compare::Change;
 use super::lists::{Own, opened};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::at_once::{after_loss, repeat};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::transfer::{Kind, Wanted, is_below};
 
 /// Nodes that are imported together.
@@ -89,7 +89,7 @@ impl Attempt {
 impl Importer<'_> {
     /// Creates nodes, or compares them with the existing ones. Some of those behind a node that fails are
     /// created as well.
-    pub(super) async fn import_batch(&mut self, batch: Vec<Wanted>) -> Result<(), Failure> {
+    pub(super) async fn import_batch(&mut self, batch: Vec<Wanted>) -> Result<()> {
         let opens = self.parents_to_open(&batch).await?;
         let mut attempts = self.create_all(&batch, opens).await;
         self.read_existing(&batch, &mut attempts).await;
@@ -141,18 +141,23 @@ impl Importer<'_> {
             matches!(attempt.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH))
         };
         let both = batch.iter().zip(attempts).filter(|(_, attempt)| may_exist(attempt));
-        let (paths, mut attempts): (Vec<&str>, Vec<&mut Attempt>) =
-            both.map(|(wanted, attempt)| (wanted.path.as_str(), attempt)).unzip();
+        let (paths, mut attempts): (Vec<&String>, Vec<&mut Attempt>) =
+            both.map(|(wanted, attempt)| (&wanted.path, attempt)).unzip();
         let (session, wants_acl) = (self.session, !self.args.no_acl);
         let mut attempts = attempts.iter_mut();
-        let ask = |path| ask_node(session, path, wants_acl);
-        let mut keep = |_: &str, answers| {
+        let mut keep = |_: &&String, answers| {
             if let Some(attempt) = attempts.next() {
                 attempt.present = Some(answers);
             }
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = ask_each(&paths, &mut self.at_once, ask, &mut keep).await;
+        let Ok(()) = ask_each(
+            &paths,
+            &mut self.at_once,
+            |path| ask_node(session, path, wants_acl),
+            &mut keep,
+        )
+        .await;
     }
 
     /// Ends the import of one node. Its earlier lines are settled.
@@ -161,7 +166,7 @@ impl Importer<'_> {
         wanted: &'b Wanted,
         attempt: Attempt,
         changes: &mut Vec<Change<'b>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (path, is_final) = (&wanted.path, attempt.is_final());
         self.closed.retain(|above| is_below(path, &above.path));
         let Attempt { mut created, mut is_open, mut present } = attempt;
@@ -213,7 +218,7 @@ impl Importer<'_> {
         wanted: &Wanted,
         first: Result<(), Error>,
         is_open: &mut bool,
-    ) -> Result<(Result<(), Error>, bool), Failure> {
+    ) -> Result<(Result<(), Error>, bool)> {
         let (mut last, mut was_lost) = (first, false);
         loop {
             was_lost |= last.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
@@ -236,7 +241,7 @@ impl Importer<'_> {
         &mut self,
         wanted: &Wanted,
         is_open: bool,
-    ) -> Result<(Result<(), Error>, bool), Failure> {
+    ) -> Result<(Result<(), Error>, bool)> {
         if is_open {
             self.opens(&wanted.path)?;
         }

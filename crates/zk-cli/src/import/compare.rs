@@ -6,7 +6,7 @@ use super::Importer;
 use super::lists::{ClosedParent, denies_children};
 use crate::acl;
 use crate::at_once::write_each;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::transfer::{NODES_TOLD, Wanted};
 
 /// A change of an existing node.
@@ -23,7 +23,7 @@ impl Importer<'_> {
         wanted: &'b Wanted,
         present: &NodeData,
         changes: &mut Vec<Change<'b>>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         if present.nullable() == wanted.node.data.as_deref() {
             return Ok(true);
         }
@@ -41,7 +41,7 @@ impl Importer<'_> {
         wanted: &'b Wanted,
         present: &NodeAcl,
         changes: &mut Vec<Change<'b>>,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (path, list, present) = (&wanted.path, &wanted.acl, &present.acl);
         let is_begun = is_same(list, &present[..list.len().min(present.len())]);
         let added = present.get(list.len()..).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Importer<'_> {
     }
 
     /// Changes the existing nodes. Changes after a failed one are applied as well.
-    pub(super) async fn finish(&self, changes: Vec<Change<'_>>) -> Result<(), Failure> {
+    pub(super) async fn finish(&self, changes: Vec<Change<'_>>) -> Result<()> {
         let request =
             |client: &Client, change: &Change<'_>| (change.request)(client, change.wanted);
         let done =

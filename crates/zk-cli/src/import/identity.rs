@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::sessions::Session;
 
@@ -32,7 +32,7 @@ pub(super) struct OneTimeIdentity {
 impl OneTimeIdentity {
     /// Makes a new identity, and stores it before anything is created with it: in this file, or in one of
     /// the current folder.
-    pub(super) fn new(file: Option<&Path>, output: Output) -> Result<Self, Failure> {
+    pub(super) fn new(file: Option<&Path>, output: Output) -> Result<Self> {
         let random = |bytes: &mut [u8]| File::open("/dev/urandom")?.read_exact(bytes);
         let (mut user, mut password) = ([0; 4], [0; 16]);
         random(&mut user)
@@ -61,7 +61,7 @@ impl OneTimeIdentity {
     }
 
     /// Reads the identity of an import that has failed. There is none yet if the file does not exist.
-    pub(super) fn read(file: &Path) -> Result<Option<Self>, Failure> {
+    pub(super) fn read(file: &Path) -> Result<Option<Self>> {
         let about = |why: &str| Failure::other(format!("{}: {why}", file.display()));
         let mut text = String::new();
         let opened = match File::open(file) {
@@ -84,7 +84,7 @@ impl OneTimeIdentity {
     }
 
     /// Notes that a node is about to be opened to the identity.
-    pub(super) fn opens(&mut self, path: &str) -> Result<(), Failure> {
+    pub(super) fn opens(&mut self, path: &str) -> Result<()> {
         if self.earlier.contains(path) || !self.open.insert(path.to_owned()) {
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl OneTimeIdentity {
         self.earlier.iter().chain(&self.open)
     }
 
-    pub(super) async fn present(&self, client: &Client) -> Result<(), Failure> {
+    pub(super) async fn present(&self, client: &Client) -> Result<()> {
         let secret = format!("{}:{}", self.user, self.password);
         let why = "the servers accept no one-time identity; give this command one of its own with \
                    --auth, --sasl or --cert";

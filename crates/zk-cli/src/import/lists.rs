@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
-use zk_recipes::session::{Acl, Client, Error, Outcome, Pending, Perms, Stat, path::parent};
+use zk_recipes::session::{Acl, Client, Error, Outcome, Perms, path::parent};
 
 use super::Importer;
 use super::identity::{OneTimeIdentity, Stored, own_entry};
-use crate::at_once::{or_again, repeat, write_each};
-use crate::failure::Failure;
+use crate::at_once::{ask, repeat, write_each};
+use crate::failure::{Failure, Result};
 use crate::sessions::Session;
 use crate::transfer::{NODES_TOLD, Wanted};
 
@@ -33,7 +33,7 @@ pub(super) struct ClosedParent {
 impl Importer<'_> {
     /// Returns for each node of a batch whether it is created open: the parents that may deny this client
     /// to create their children. One that exists is opened only if the client has presented an identity.
-    pub(super) async fn parents_to_open(&mut self, batch: &[Wanted]) -> Result<Vec<bool>, Failure> {
+    pub(super) async fn parents_to_open(&mut self, batch: &[Wanted]) -> Result<Vec<bool>> {
         let is_closed = |node: &Wanted| node.is_parent && denies_children(&node.acl);
         let mut has_identity = false;
         if let Some(first) = batch.iter().find(|node| is_closed(node)) {
@@ -41,15 +41,22 @@ impl Importer<'_> {
             has_identity = own.map_err(|failure| failure.with_line(first.line))?.is_some();
         }
         let is_asked = !has_identity && !matches!(self.own, Own::Refused);
-        let ask = |node: &Wanted| self.session.client.exists(&node.path);
-        let asked: Vec<_> =
-            batch.iter().map(|node| (is_asked && is_closed(node)).then(|| ask(node))).collect();
+        let session = self.session;
+        let asked = batch.iter().map(|node| {
+            let is_asked = is_asked && is_closed(node);
+            is_asked.then(|| ask(session, move |client| client.exists(&node.path)))
+        });
+        let asked: Vec<_> = asked.collect();
         let mut opens = Vec::with_capacity(batch.len());
         for (wanted, asked) in batch.iter().zip(asked) {
             let failed = |failure: Failure| failure.with_line(wanted.line);
             if let (false, Some(asked)) = (has_identity, asked) {
                 // An identity is made only for a node that is to be created.
-                has_identity = !self.exists(asked, &wanted.path).await.map_err(failed)?;
+                has_identity = match asked.await {
+                    // The client may not read it.
+                    Err(error) if error.is_no_auth() => false,
+                    found => found.map_err(|error| failed(error.into()))?.is_none(),
+                };
             }
             let is_opened =
                 has_identity && is_closed(wanted) && self.can_open().await.map_err(failed)?;
@@ -63,7 +70,7 @@ impl Importer<'_> {
 
     /// Gives an existing node the entry of this client, until it gets its own `list`. Returns false if
     /// that does not help to create its children.
-    pub(super) async fn open(&mut self, path: &str, list: &[Acl]) -> Result<bool, Failure> {
+    pub(super) async fn open(&mut self, path: &str, list: &[Acl]) -> Result<bool> {
         if !denies_children(list) || !self.can_open().await? {
             return Ok(false);
         }
@@ -85,7 +92,7 @@ impl Importer<'_> {
     }
 
     /// Notes that a node is about to be opened.
-    pub(super) fn opens(&mut self, path: &str) -> Result<(), Failure> {
+    pub(super) fn opens(&mut self, path: &str) -> Result<()> {
         self.one_time.as_mut().map_or(Ok(()), |identity| identity.opens(path))
     }
 
@@ -97,7 +104,7 @@ impl Importer<'_> {
 
     /// Opens the existing parent of a node that it denies. Returns false if there is none that this
     /// client may open.
-    pub(super) async fn open_parent(&mut self, path: &str) -> Result<bool, Failure> {
+    pub(super) async fn open_parent(&mut self, path: &str) -> Result<bool> {
         let is_parent = |above: &&ClosedParent| parent(path) == Some(&above.path);
         let Some(above) = self.closed.last().filter(is_parent).cloned() else {
             return Ok(false);
@@ -116,7 +123,7 @@ impl Importer<'_> {
 
     /// Returns true if this client can have an entry in a list. It presents a one-time identity if it has
     /// no other one.
-    async fn can_open(&mut self) -> Result<bool, Failure> {
+    async fn can_open(&mut self) -> Result<bool> {
         self.presented().await?;
         if let Own::None = self.own {
             self.own = Own::Presented(Stored::of_one_time(self.present_one_time().await?));
@@ -125,7 +132,7 @@ impl Importer<'_> {
     }
 
     /// Returns the identities that this client has presented so far.
-    pub(super) async fn presented(&mut self) -> Result<Option<&Stored>, Failure> {
+    pub(super) async fn presented(&mut self) -> Result<Option<&Stored>> {
         if let Own::Unknown = self.own {
             let own = Stored::of(self.session, self.one_time.as_ref()).await?;
             self.own = own.map_or(Own::None, Own::Presented);
@@ -136,15 +143,7 @@ impl Importer<'_> {
         })
     }
 
-    async fn exists(&self, asked: Pending<Option<Stat>>, path: &str) -> Result<bool, Failure> {
-        match or_again(asked, || self.session.retry.exists(path)).await {
-            // The client may not read it.
-            Err(error) if error.is_no_auth() => Ok(true),
-            found => Ok(found?.is_some()),
-        }
-    }
-
-    async fn present_one_time(&mut self) -> Result<&OneTimeIdentity, Failure> {
+    async fn present_one_time(&mut self) -> Result<&OneTimeIdentity> {
         let Session { client, output, context, .. } = self.session;
         self.progress.hide();
         let identity = OneTimeIdentity::new(self.args.resume.as_deref(), *output)?;
@@ -190,7 +189,7 @@ impl Importer<'_> {
     }
 
     /// Gives each opened node its own list, children before their parents.
-    pub(super) async fn close_lists(&mut self) -> Result<(), Failure> {
+    pub(super) async fn close_lists(&mut self) -> Result<()> {
         // The first change of a list may deny this client a second one.
         let mut noted = HashSet::new();
         self.opened.retain(|(path, _)| noted.insert(path.clone()));

@@ -27,7 +27,7 @@ use self::batch::Batch;
 use self::identity::OneTimeIdentity;
 use self::lists::{ClosedParent, Own};
 use crate::at_once::AtOnce;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use crate::sessions::Session;
 use crate::transfer::{Line, Node, Wanted, is_below, lines};
@@ -67,11 +67,11 @@ pub(crate) struct Import {
 
 /// Creates the nodes of standard input below a node. Nodes that exist with the same data stay as
 /// they are, so an interrupted import can be repeated.
-pub(crate) async fn run(session: &Session, args: &Import) -> Result<(), Failure> {
+pub(crate) async fn run(session: &Session, args: &Import) -> Result<()> {
     import(session, args).await.map_err(Failure::of_stream)
 }
 
-async fn import(session: &Session, args: &Import) -> Result<(), Failure> {
+async fn import(session: &Session, args: &Import) -> Result<()> {
     let one_time = args.resume.as_deref().map(OneTimeIdentity::read).transpose()?.flatten();
     if let Some(identity) = &one_time {
         identity.present(&session.client).await?;
@@ -124,7 +124,7 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    async fn all(&mut self) -> Result<(), Failure> {
+    async fn all(&mut self) -> Result<()> {
         let mut lines = lines(stdin().lock(), !self.args.no_acl).peekable();
         let mut batch = Batch::first();
         // The number of nodes since the last end of an export.
@@ -169,7 +169,7 @@ impl Importer<'_> {
         acl.unwrap_or_default()
     }
 
-    async fn check_number(&mut self, nodes: u64, exported: u64) -> Result<(), Failure> {
+    async fn check_number(&mut self, nodes: u64, exported: u64) -> Result<()> {
         if nodes == exported {
             return Ok(());
         }
@@ -180,7 +180,7 @@ impl Importer<'_> {
     }
 
     /// Checks the end of the input, with so many nodes since the last end of an export.
-    fn check_end(&mut self, nodes: u64) -> Result<(), Failure> {
+    fn check_end(&mut self, nodes: u64) -> Result<()> {
         if self.progress.done() == 0 {
             return Err(Failure::other("standard input has no node"));
         }
@@ -196,7 +196,7 @@ impl Importer<'_> {
         Ok(())
     }
 
-    fn print_summary(&self) -> Result<(), Failure> {
+    fn print_summary(&self) -> Result<()> {
         let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
         let unread = self.unread;
         if unread > 0 && !self.args.overwrite {

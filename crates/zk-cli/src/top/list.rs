@@ -150,13 +150,14 @@ pub(super) fn moved(at: usize, key: Key, page: usize, count: usize) -> usize {
 mod tests {
     use std::time::Duration;
 
-    use super::super::survey::QueueKind;
+    use zk_recipes::Recipe;
+
     use super::*;
 
     fn row(path: &str, waiters: usize, wait: Option<u64>, handoffs: f64) -> LockRow {
         LockRow {
             path: path.to_owned(),
-            kind: QueueKind::Mutex,
+            kind: Recipe::Mutex,
             holder: String::new(),
             since: None,
             waiters,

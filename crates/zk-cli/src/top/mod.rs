@@ -19,12 +19,13 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use zk_recipes::Recipe;
 
 use self::list::{LockList, Step, moved};
-use self::survey::{LockRow, QueueKind, Survey};
+use self::survey::{LockRow, Survey, kind_name};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::participants::{self, Listed};
 use crate::sessions::{Session, Sessions, clock, wall_clock};
 use crate::signals::Signals;
@@ -65,7 +66,7 @@ pub(crate) struct Top {
     count: Option<u32>,
 }
 
-pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8, Failure> {
+pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8> {
     let mut signals = Signals::new()?;
     let is_screen = !sessions.context().output.is_json()
         && top.count.is_none()
@@ -90,7 +91,7 @@ pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8, Failure
 }
 
 /// Prints tables, one after the other. Calls `begun` when the first one is printed.
-async fn print(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(), Failure> {
+async fn print(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<()> {
     let output = sessions.context().output;
     let mut survey = Survey::default();
     for number in 0..top.count.unwrap_or(1) {
@@ -107,7 +108,7 @@ async fn print(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(
 fn to_json(row: &LockRow) -> Value {
     json!({
         "path": row.path,
-        "kind": row.kind.name(),
+        "kind": kind_name(row.kind),
         "holder": row.holder,
         "since_s": row.since.map(|time| time.as_secs()),
         "waiters": row.waiters,
@@ -145,7 +146,7 @@ impl QueuePage {
 }
 
 /// Shows the locks until the user quits. Calls `begun` when the screen opens.
-async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(), Failure> {
+async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<()> {
     let (mut survey, mut list) = (Survey::default(), LockList::default());
     // A failure to connect is shown on the usual screen.
     list.refresh(look(sessions, &mut survey, &top.path).await?);
@@ -192,7 +193,7 @@ async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(
             (Some(key), None) => match (list.handle_key(key, view::room(size)), list.selected()) {
                 (Step::Quit, _) => return Ok(()),
                 (Step::Open, Some(row)) => {
-                    let is_semaphore = row.kind == QueueKind::Semaphore;
+                    let is_semaphore = row.kind == Recipe::Semaphore;
                     let (path, lines) = (row.path.clone(), Vec::new());
                     page = Some(QueuePage { path, is_semaphore, lines, skipped: 0 });
                     due = after(Duration::ZERO);
@@ -232,11 +233,7 @@ async fn unless_key<W: Future>(
 }
 
 /// Lists the locks, in another session if need be.
-async fn look(
-    sessions: &mut Sessions,
-    survey: &mut Survey,
-    path: &str,
-) -> Result<Vec<LockRow>, Failure> {
+async fn look(sessions: &mut Sessions, survey: &mut Survey, path: &str) -> Result<Vec<LockRow>> {
     let work = async |session: &Session| session.run_connected(survey.look(session, path)).await?;
     sessions.run(None, work).await
 }
@@ -246,7 +243,7 @@ async fn read_queue(
     sessions: &mut Sessions,
     path: &str,
     is_semaphore: bool,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>> {
     let work = async |session: &Session| {
         let listing = participants::list(&session.client, path, is_semaphore);
         Ok(session.run_connected(listing).await??)

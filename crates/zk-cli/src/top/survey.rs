@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use zk_recipes::Mutex;
-use zk_recipes::session::{Client, Error, NodeData, Pending, Retry, Stat, Zxid, path};
+use zk_recipes::session::{Error, NodeData, Stat, Zxid, path};
+use zk_recipes::{Mutex, Recipe};
 
-use crate::at_once::{Answer, AtOnce, or_again, visible};
-use crate::failure::Failure;
+use crate::at_once::{Answer, AtOnce, ask, ask_each, visible};
+use crate::failure::Result;
 use crate::participants::who;
 use crate::sessions::{Session, clock, wall_clock};
 use crate::subtree::walk;
@@ -18,7 +18,7 @@ use crate::subtree::walk;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LockRow {
     pub(crate) path: String,
-    pub(crate) kind: QueueKind,
+    pub(crate) kind: Recipe,
     /// The first in line, or the number of readers or of leases of a semaphore; empty if there is none.
     pub(crate) holder: String,
     /// Time since the holder is in the queue.
@@ -42,7 +42,7 @@ pub(crate) struct Survey {
 /// State of a lock at the last look.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    kind: QueueKind,
+    kind: Recipe,
     changes: ChildChanges,
     at: Instant,
     /// Time of the last look that found contenders, or that some have come and gone.
@@ -55,47 +55,28 @@ impl Survey {
     ///
     /// A root that has vanished since the last look has none: servers remove a container when its
     /// last child is deleted.
-    pub(crate) async fn look(
-        &mut self,
-        session: &Session,
-        root: &str,
-    ) -> Result<Vec<LockRow>, Failure> {
+    pub(crate) async fn look(&mut self, session: &Session, root: &str) -> Result<Vec<LockRow>> {
         let known = |node: &str| self.last.get(node).map(|seen| seen.kind);
         let queues = match queues(session, root, known).await {
             Err(failure) if failure.is_no_node() && self.has_root => Vec::new(),
             found => found?,
         };
         self.has_root = true;
-        let (retry, now) = (&session.retry, clock());
+        let now = clock();
         let mut rows = Vec::with_capacity(queues.len());
         let mut seen = HashMap::new();
-        let (mut rest, mut at_once) = (&queues[..], AtOnce::default());
-        while !rest.is_empty() {
-            let chunk = at_once.take(&mut rest);
-            let asked: Vec<_> =
-                chunk.iter().map(|queue| queue.read_ends(&session.client)).collect();
-            for (queue, (first, waiter)) in chunk.iter().zip(asked) {
-                let first = answer(retry, queue.first(), first).await?;
-                let waiter = answer(retry, queue.first_waiter(), waiter).await?;
-                let ends = [&first, &waiter].into_iter().flatten();
-                at_once.answered(ends.map(Answer::memory).sum());
-                let holders = match (queue.kind, &waiter) {
-                    (QueueKind::Semaphore, Some(waiter)) => {
-                        held(retry, queue, &waiter.stat).await?
-                    }
-                    _ => queue.holders(),
-                };
-                let last = self.last.get(&queue.node);
-                let now_seen = Seen::of(queue, last, now);
-                if now.saturating_duration_since(now_seen.used) > KEPT {
-                    continue;
-                }
+        let at_once = &mut AtOnce::default();
+        ask_each(&queues, at_once, |queue| queue.read_ends(session), &mut |queue, ends| {
+            let last = self.last.get(&queue.node);
+            let now_seen = Seen::of(queue, last, now);
+            if now.saturating_duration_since(now_seen.used) <= KEPT {
                 let handoffs = last.and_then(|last| rate(last, &now_seen));
+                rows.push(LockRow { handoffs, ..queue.row(&ends?) });
                 seen.insert(queue.node.clone(), now_seen);
-                let row = queue.row(holders, first.as_ref(), waiter.as_ref());
-                rows.push(LockRow { handoffs, ..row });
             }
-        }
+            Ok::<_, Error>(())
+        })
+        .await?;
         self.last = seen;
         rows.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(rows)
@@ -119,36 +100,49 @@ const KEPT: Duration = Duration::from_secs(60);
 
 impl Queue {
     /// Returns the row of the lock, without the hand-offs.
-    fn row(&self, holders: usize, first: Option<&NodeData>, waiter: Option<&NodeData>) -> LockRow {
+    fn row(&self, Ends { first, waiter, holders }: &Ends) -> LockRow {
         let age = |node: &NodeData| {
             let created = u64::try_from(node.stat.ctime_ms).unwrap_or(0);
             let created = SystemTime::UNIX_EPOCH + Duration::from_millis(created);
             wall_clock().duration_since(created).unwrap_or_default()
         };
         let holder = match (self.kind, holders) {
-            (QueueKind::Semaphore, 1) => "1 lease".to_owned(),
-            (QueueKind::Semaphore, _) => format!("{holders} leases"),
-            (QueueKind::ReadWrite, 2..) => format!("{holders} readers"),
-            _ => first.map(|node| who(&node.data)).unwrap_or_default(),
+            (Recipe::Semaphore, 1) => "1 lease".to_owned(),
+            (Recipe::Semaphore, _) => format!("{holders} leases"),
+            (Recipe::ReadWriteLock, 2..) => format!("{holders} readers"),
+            _ => first.as_ref().map(|node| who(&node.data)).unwrap_or_default(),
         };
         LockRow {
             path: self.path.clone(),
             kind: self.kind,
             holder,
-            since: first.map(age),
+            since: first.as_ref().map(age),
             waiters: self.waiters(),
-            longest_wait: waiter.map(age),
+            longest_wait: waiter.as_ref().map(age),
             handoffs: None,
         }
     }
 }
 
+/// The ends of a queue, unless they have left it, or may not be read.
+struct Ends {
+    first: Option<NodeData>,
+    waiter: Option<NodeData>,
+    holders: usize,
+}
+
+impl Answer for Ends {
+    fn memory(&self) -> usize {
+        [&self.first, &self.waiter].into_iter().flatten().map(Answer::memory).sum()
+    }
+}
+
 /// Returns the number of leases of a semaphore that are held. The last ones may be those that the first
 /// waiter has created and waits for; see `zk participants --semaphore`.
-async fn held(retry: &Retry, queue: &Queue, waiter: &Stat) -> Result<usize, Error> {
+async fn held(session: &Session, queue: &Queue, waiter: &Stat) -> Result<usize, Error> {
     let mut held = queue.names.len();
-    for (_, lease) in queue.names.iter().rev() {
-        let is_of_waiter = match visible(retry.exists(lease).await)?.flatten() {
+    for lease in queue.names.iter().rev() {
+        let is_of_waiter = match visible(session.retry.exists(lease).await)?.flatten() {
             Some(stat) => {
                 stat.ephemeral_owner == waiter.ephemeral_owner && stat.czxid > waiter.czxid
             }
@@ -171,88 +165,86 @@ fn rate(last: &Seen, seen: &Seen) -> Option<f64> {
     (seconds > 0.0).then(|| f64::from(passed) / seconds)
 }
 
-/// Returns the answer about a node, or `None` if it has left the queue, or may not be read.
-async fn answer(
-    retry: &Retry,
-    path: Option<&str>,
-    asked: Option<Pending<NodeData>>,
-) -> Result<Option<NodeData>, Error> {
-    let (Some(path), Some(asked)) = (path, asked) else { return Ok(None) };
-    visible(or_again(asked, || retry.get_data(path)).await)
-}
-
-/// The kind of a queue, by the names of its nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueueKind {
-    Mutex,
-    /// Candidates, as of Curator's `LeaderLatch`.
-    Election,
-    ReadWrite,
-    Semaphore,
-}
-
-impl QueueKind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Mutex => "mutex",
-            Self::Election => "election",
-            Self::ReadWrite => "read-write",
-            Self::Semaphore => "semaphore",
-        }
+/// Returns the name of a kind of locks in the table.
+pub(super) fn kind_name(kind: Recipe) -> &'static str {
+    match kind {
+        Recipe::Election => "election",
+        Recipe::ReadWriteLock => "read-write",
+        Recipe::Semaphore => "semaphore",
+        _ => "mutex",
     }
 }
 
-/// The contenders of one lock, in order, with the numbers at the end of their names.
+/// The paths of the contenders of one lock, in order.
 pub(super) struct Queue {
     pub(super) path: String,
     /// The node that has the contenders: of a semaphore, the one for its leases.
     pub(super) node: String,
     pub(super) changes: ChildChanges,
-    pub(super) kind: QueueKind,
-    pub(super) names: Vec<(u32, String)>,
+    pub(super) kind: Recipe,
+    pub(super) names: Vec<String>,
     /// Contenders that wait for a semaphore: for their turn or, as the first one, for their permits.
-    pub(super) turns: Vec<(u32, String)>,
+    pub(super) turns: Vec<String>,
 }
 
 impl Queue {
     /// Returns how many hold the lock, by the order of the queue.
     pub(super) fn holders(&self) -> usize {
         match self.kind {
-            QueueKind::Mutex | QueueKind::Election => self.names.len().min(1),
-            QueueKind::Semaphore => self.names.len(),
-            QueueKind::ReadWrite => {
-                let readers = self.names.iter().take_while(|(_, path)| path.contains(READ)).count();
+            Recipe::Semaphore => self.names.len(),
+            Recipe::ReadWriteLock => {
+                let readers = self.names.iter().take_while(|path| path.contains(READ)).count();
                 readers.max(self.names.len().min(1))
             }
+            _ => self.names.len().min(1),
         }
     }
 
     pub(super) fn waiters(&self) -> usize {
         match self.kind {
-            QueueKind::Semaphore => self.turns.len(),
+            Recipe::Semaphore => self.turns.len(),
             _ => self.names.len() - self.holders(),
         }
     }
 
     pub(super) fn first(&self) -> Option<&str> {
-        self.names.first().map(|(_, path)| path.as_str())
+        self.names.first().map(String::as_str)
     }
 
     pub(super) fn first_waiter(&self) -> Option<&str> {
         let waiter = match self.kind {
-            QueueKind::Semaphore => self.turns.first(),
+            Recipe::Semaphore => self.turns.first(),
             _ => self.names.get(self.holders()),
         };
-        waiter.map(|(_, path)| path.as_str())
+        waiter.map(String::as_str)
     }
 
     /// Requests the first in line, and the first waiter.
-    pub(super) fn read_ends(
-        &self,
-        client: &Client,
-    ) -> (Option<Pending<NodeData>>, Option<Pending<NodeData>>) {
-        let read = |path: Option<&str>| path.map(|path| client.get_data(path));
-        (read(self.first()), read(self.first_waiter()))
+    fn read_ends<'a>(
+        &'a self,
+        session: &'a Session,
+    ) -> impl Future<Output = Result<Ends, Error>> + use<'a> {
+        let read = |path| ask(session, move |client| client.get_data(path));
+        let (first, waiter) = (self.first().map(read), self.first_waiter().map(read));
+        async move {
+            let first = seen(first).await?;
+            let waiter = seen(waiter).await?;
+            let holders = match (self.kind, &waiter) {
+                (Recipe::Semaphore, Some(waiter)) => held(session, self, &waiter.stat).await?,
+                _ => self.holders(),
+            };
+            Ok(Ends { first, waiter, holders })
+        }
+    }
+}
+
+/// Returns the answer to a request, if there is one, unless it may not be seen.
+async fn seen<T>(
+    asked: Option<impl Future<Output = Result<T, Error>>>,
+) -> Result<Option<T>, Error> {
+    match asked {
+        Some(asked) => visible(asked.await),
+        None => Ok(None),
     }
 }
 
@@ -264,8 +256,8 @@ const READ: &str = "-__READ__";
 pub(super) async fn queues(
     session: &Session,
     root: &str,
-    known: impl Fn(&str) -> Option<QueueKind>,
-) -> Result<Vec<Queue>, Failure> {
+    known: impl Fn(&str) -> Option<Recipe>,
+) -> Result<Vec<Queue>> {
     let mut found = HashMap::new();
     let mut turns = Vec::new();
     walk(session, root, &mut |node, children| {
@@ -282,9 +274,10 @@ pub(super) async fn queues(
         }
         if let Some(kind) = kind.or_else(|| known(node)) {
             names.sort();
-            let is_leases = kind == QueueKind::Semaphore && path::file_name(node) == "leases";
+            let names = names.into_iter().map(|(_, path)| path).collect();
+            let is_leases = kind == Recipe::Semaphore && path::file_name(node) == "leases";
             let path = if is_leases { path::parent(node).unwrap_or(node) } else { node }.to_owned();
-            if kind == QueueKind::Mutex && path::file_name(node) == "locks" {
+            if kind == Recipe::Mutex && path::file_name(node) == "locks" {
                 turns.push(node.to_owned());
             }
             let queue = Queue {
@@ -302,7 +295,7 @@ pub(super) async fn queues(
     .await?;
     // The queue for the turns of a semaphore is no lock of its own.
     for node in turns {
-        let is_part = |queue: &Queue| queue.kind == QueueKind::Semaphore;
+        let is_part = |queue: &Queue| queue.kind == Recipe::Semaphore;
         let whole = path::parent(&node).unwrap_or("/");
         if found.get(whole).is_some_and(is_part) {
             let waiting = found.remove(&node).map(|queue| queue.names).unwrap_or_default();
@@ -315,17 +308,17 @@ pub(super) async fn queues(
 }
 
 /// Returns the kind of lock that a name belongs to, and the number at its end.
-fn contender(name: &str) -> Option<(QueueKind, u32)> {
+fn contender(name: &str) -> Option<(Recipe, u32)> {
     let (text, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let number = digits.parse().ok()?;
     let kind = match text {
-        text if text.ends_with("lock-") => QueueKind::Mutex,
-        text if text.ends_with(Mutex::LEADER_LATCH) => QueueKind::Election,
-        text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => QueueKind::ReadWrite,
-        text if text.ends_with("lease-") => QueueKind::Semaphore,
+        text if text.ends_with("lock-") => Recipe::Mutex,
+        text if text.ends_with(Mutex::LEADER_LATCH) => Recipe::Election,
+        text if text.ends_with("__READ__") || text.ends_with("__WRIT__") => Recipe::ReadWriteLock,
+        text if text.ends_with("lease-") => Recipe::Semaphore,
         _ => return None,
     };
     Some((kind, number))
@@ -370,7 +363,7 @@ mod tests {
             let czxid = Zxid(czxid);
             let stat = Stat { czxid, cversion, num_children, ..Stat::default() };
             let at = begin + Duration::from_secs(seconds);
-            Seen { kind: QueueKind::Mutex, changes: ChildChanges::of(&stat), at, used: at }
+            Seen { kind: Recipe::Mutex, changes: ChildChanges::of(&stat), at, used: at }
         };
         // 12 created and 10 deleted, then 32 created and 30 deleted.
         assert_eq!(rate(&looked(0, 1, 22, 2), &looked(2, 1, 62, 2)), Some(10.0));
@@ -388,8 +381,8 @@ mod tests {
             path: "/l".to_owned(),
             node: "/l".to_owned(),
             changes: ChildChanges::of(&Stat { cversion, ..Stat::default() }),
-            kind: QueueKind::Mutex,
-            names: names.iter().map(|name| (0, (*name).to_owned())).collect(),
+            kind: Recipe::Mutex,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
             turns: Vec::new(),
         };
         let first = Seen::of(&queue(1, &["a"]), None, begin);
@@ -402,7 +395,7 @@ mod tests {
 
     #[test]
     fn contenders_are_told_from_other_nodes() {
-        let kind = |name| contender(name).map(|(kind, number)| (kind.name(), number));
+        let kind = |name| contender(name).map(|(kind, number)| (kind_name(kind), number));
         assert_eq!(kind("_c_3f-lock-0000000007"), Some(("mutex", 7)));
         assert_eq!(kind("_c_3f-__WRIT__0000000010"), Some(("read-write", 10)));
         assert_eq!(kind("_c_3f-lease-0000000001"), Some(("semaphore", 1)));
@@ -416,13 +409,12 @@ mod tests {
     fn readers_before_the_first_writer_hold_the_lock() {
         let queue = |sides: &[&str]| {
             let named = (0_u32..).zip(sides);
-            let names =
-                named.map(|(at, side)| (at, format!("/l/_c_1-__{side}__{at:010}"))).collect();
+            let names = named.map(|(at, side)| format!("/l/_c_1-__{side}__{at:010}")).collect();
             Queue {
                 path: "/l".to_owned(),
                 node: "/l".to_owned(),
                 changes: ChildChanges::of(&Stat::default()),
-                kind: QueueKind::ReadWrite,
+                kind: Recipe::ReadWriteLock,
                 names,
                 turns: Vec::new(),
             }

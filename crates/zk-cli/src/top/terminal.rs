@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use tokio::sync::mpsc;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 
 /// A key of the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    pub(super) fn open() -> Result<Self, Failure> {
+    pub(super) fn open() -> Result<Self> {
         let failed = |error| Failure::other(format!("the terminal cannot be set: {error}"));
         let before = termios::tcgetattr(stdin().as_fd()).map_err(failed)?;
         let mut raw = before.clone();

@@ -1,6 +1,6 @@
 //! The lines of text on the screen.
 
-use super::survey::LockRow;
+use super::survey::{LockRow, kind_name};
 use crate::output::{aligned, fitted};
 use crate::participants::span;
 use crate::text::printable;
@@ -21,7 +21,7 @@ pub(super) fn table<'a>(rows: impl IntoIterator<Item = &'a LockRow>, width: usiz
     cells.extend(rows.into_iter().map(|row| {
         [
             printable(&row.path),
-            row.kind.name().to_owned(),
+            kind_name(row.kind).to_owned(),
             row.holder.chars().take(HOLDER_MAX).collect(),
             row.since.map(span).unwrap_or_default(),
             row.waiters.to_string(),
@@ -96,13 +96,14 @@ const PLAIN: &str = "\u{1b}[0m";
 mod tests {
     use std::time::Duration;
 
-    use super::super::survey::QueueKind;
+    use zk_recipes::Recipe;
+
     use super::*;
 
     fn row(path: &str, waiters: usize) -> LockRow {
         LockRow {
             path: path.to_owned(),
-            kind: QueueKind::Mutex,
+            kind: Recipe::Mutex,
             holder: "checkout web3:4711".to_owned(),
             since: Some(Duration::from_secs(61)),
             waiters,

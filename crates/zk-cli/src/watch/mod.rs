@@ -15,9 +15,8 @@ use clap::Args as ClapArgs;
 use self::node::NodeWatch;
 use self::reaction::{Ending, Reaction};
 use self::subtree::SubtreeWatch;
-use crate::failure::Failure;
-use crate::sessions::Sessions;
-use crate::signals::Signals;
+use crate::failure::Result;
+use crate::sessions::{Session, Sessions};
 use crate::watch_notes::WatchNotes;
 
 /// The `watch` command.
@@ -62,34 +61,21 @@ pub(crate) struct WatchArgs {
     exec: Vec<OsString>,
 }
 
-pub(crate) async fn run(mut sessions: Sessions, args: &WatchArgs) -> Result<u8, Failure> {
-    let mut signals = Signals::new()?;
+pub(crate) async fn run(sessions: Sessions, args: &WatchArgs) -> Result<u8> {
     let output = sessions.context().output;
     let ending = Ending::default();
     let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
     let notes = WatchNotes::new(&args.path, output);
     let watched = Watched { path: &args.path, reaction, notes: &notes };
     let (mut node, mut subtree) = (NodeWatch::default(), SubtreeWatch::default());
-    let mut following = Box::pin(notes.follow(&mut sessions, async |session| {
+    let follow = async |session: &Session| {
         if args.recursive {
             subtree.follow(session, &watched).await
         } else {
             node.follow(session, &watched).await
         }
-    }));
-    let result = tokio::select! {
-        failure = &mut following => Err(failure),
-        signal = signals.next() => {
-            if ending.begin() {
-                // The command that runs is ended first.
-                following.as_mut().await;
-            }
-            notes.end(signal)
-        }
     };
-    drop(following);
-    sessions.close().await;
-    result
+    notes.follow(sessions, || ending.begin(), follow).await
 }
 
 /// The node to watch, and the reaction to its events.

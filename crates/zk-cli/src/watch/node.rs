@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use zk_recipes::session::{Error, EventType, Retry, Stat, Watch, WatchEvent, Zxid};
 
 use super::Watched;
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::sessions::Session;
 
 /// The state that the printed lines lead to.
@@ -32,7 +32,7 @@ impl NodeWatch {
         &mut self,
         session: &Session,
         watched: &Watched<'_>,
-    ) -> Result<Infallible, Failure> {
+    ) -> Result<Infallible> {
         let retry = watched.notes.session(session).retry;
         if self.told.is_some() {
             // This server may lag behind the one that was read before.
@@ -58,7 +58,7 @@ impl NodeWatch {
         now: State,
         watched: &Watched<'_>,
         retry: &Retry,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         for event in news(self.told.unwrap_or(now), event, now) {
             watched.reaction.to(event, watched.path, retry).await?;
         }

@@ -13,7 +13,7 @@ use zk_recipes::session::{EventType, Retry};
 
 use crate::at_once::visible;
 use crate::child::{Child, End, GRACE};
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::output::{Output, data_json};
 use crate::text::data_text;
 
@@ -47,12 +47,7 @@ impl Ending {
 }
 
 impl Reaction<'_> {
-    pub(super) async fn to(
-        &self,
-        event: EventType,
-        path: &str,
-        retry: &Retry,
-    ) -> Result<(), Failure> {
+    pub(super) async fn to(&self, event: EventType, path: &str, retry: &Retry) -> Result<()> {
         if path.contains(char::is_control) {
             return Err(Failure::not_permitted("path", path));
         }
@@ -84,7 +79,7 @@ impl Reaction<'_> {
     }
 
     /// Waits until the command has ended, and gives it its input meanwhile.
-    async fn run(&self, mut child: Child, input: Vec<u8>) -> Result<u8, Failure> {
+    async fn run(&self, mut child: Child, input: Vec<u8>) -> Result<u8> {
         let mut stdin = child.take_stdin();
         let mut feed = pin!(async move {
             if let Some(stdin) = &mut stdin {
@@ -110,7 +105,7 @@ impl Reaction<'_> {
         if self.ending.is_wanted.get() { Err(Failure::interrupted(0)) } else { status }
     }
 
-    fn print(&self, name: &str, path: &str, data: Option<&[u8]>) -> Result<(), Failure> {
+    fn print(&self, name: &str, path: &str, data: Option<&[u8]>) -> Result<()> {
         let shown = data.map(|data| format!("\t{}", data_text(data))).unwrap_or_default();
         let line = format!("{name} {path}{shown}");
         self.output.print([line], || {

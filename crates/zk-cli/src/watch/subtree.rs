@@ -9,7 +9,7 @@ use zk_recipes::session::{
 
 use super::Watched;
 use crate::at_once::read_each;
-use crate::failure::Failure;
+use crate::failure::{Failure, Result};
 use crate::sessions::Session;
 use crate::subtree::{TreeSize, sorted_paths};
 
@@ -41,7 +41,7 @@ impl SubtreeWatch {
         &mut self,
         session: &Session,
         watched: &Watched<'_>,
-    ) -> Result<Infallible, Failure> {
+    ) -> Result<Infallible> {
         let begun = watched.notes.session(session);
         // The watch comes before the read, so that no change falls between the two.
         let mut stream = begun
@@ -72,7 +72,7 @@ impl SubtreeWatch {
     }
 
     /// Reads the nodes. A root that does not exist has none.
-    async fn read(&self, session: &Session, root: &str) -> Result<BTreeMap<String, Told>, Failure> {
+    async fn read(&self, session: &Session, root: &str) -> Result<BTreeMap<String, Told>> {
         if self.told.is_some() {
             // This server may lag behind the one that was read before.
             session.retry.run(|client| client.sync(root)).await?;
@@ -91,7 +91,7 @@ impl SubtreeWatch {
         Ok(nodes)
     }
 
-    fn remember(&mut self, event: WatchEvent) -> Result<(), Failure> {
+    fn remember(&mut self, event: WatchEvent) -> Result<()> {
         let told = self.told.get_or_insert_default();
         let (mzxid, len) = (event.zxid, event.path.len());
         if event.event_type == EventType::NODE_DELETED {
@@ -116,7 +116,7 @@ impl SubtreeWatch {
         now: BTreeMap<String, Told>,
         watched: &Watched<'_>,
         retry: &Retry,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if let Some(before) = &self.told {
             for (event, path) in changes(before, &now) {
                 watched.reaction.to(event, path, retry).await?;
