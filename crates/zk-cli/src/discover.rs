@@ -71,7 +71,7 @@ pub(crate) async fn run(mut sessions: Sessions, args: &Discover) -> Result<u8> {
     if !args.watch {
         return sessions.run_to_end(None, async |session| list(session, args, &path).await).await;
     }
-    let notes = WatchNotes::new(&path, sessions.context().output);
+    let notes = WatchNotes::new(&path, sessions.context.output);
     let mut told = Nodes::new();
     let follow = async |session: &Session| follow(session, &path, &mut told, &notes).await;
     notes.follow(sessions, || false, follow).await

@@ -26,7 +26,7 @@ const NOT_IN_TIME: u8 = 75;
 pub(crate) const FOREIGN_NODE: u8 = 78;
 /// The reader of standard output has closed the pipe: 128 and SIGPIPE, as a shell reports it for
 /// programs that the signal ends.
-const PIPE_CLOSED: u8 = 128 + 13;
+pub(crate) const PIPE_CLOSED: u8 = 128 + 13;
 /// A command cannot be run, as a shell reports it.
 const NOT_EXECUTABLE: u8 = 126;
 /// There is no such command, as a shell reports it.
@@ -228,11 +228,6 @@ impl Failure {
 
     pub(crate) fn code(&self) -> u8 {
         self.code
-    }
-
-    /// Returns true if there is nobody to read a message.
-    pub(crate) fn is_pipe_closed(&self) -> bool {
-        self.code == PIPE_CLOSED
     }
 
     pub(crate) fn to_json(&self) -> Value {

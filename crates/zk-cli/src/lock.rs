@@ -43,7 +43,7 @@ pub(crate) async fn run(sessions: Sessions, options: &impl Contend) -> Result<u8
 }
 
 async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8> {
-    sessions.set_name(task.contender.client_name());
+    sessions.name = task.contender.client_name();
     if !task.is_single_try() {
         sessions.wait_for_servers();
     }
@@ -139,7 +139,7 @@ async fn acquire(
     signals: &mut Signals,
 ) -> Result<(Session, AcquiredLock)> {
     // A single try takes time too: as long as a connection may take.
-    let limit = if task.is_single_try() { Some(sessions.connect_timeout()) } else { task.timeout };
+    let limit = if task.is_single_try() { Some(sessions.connect_timeout) } else { task.timeout };
     let deadline = limit.map(|limit| clock() + limit);
     let mut last: Option<Session> = None;
     loop {

@@ -222,16 +222,17 @@ pub(crate) async fn set(session: &Session, wanted: &Set) -> Result<()> {
 }
 
 pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<()> {
-    let Delete { path, version, .. } = wanted;
-    let mut progress = Progress::silent();
-    let ended = if wanted.recursive {
-        progress = Progress::new("deleted", None);
-        delete_all(session, path, *version, &mut progress).await
-    } else {
-        let deleted = session.retry.run(|client| client.delete(path, *version)).await;
-        let hint = "--recursive deletes what is below, too";
-        let deleted = deleted.map(|()| progress.one_more());
-        deleted.map_err(|error| Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint))
+    let Delete { path, version, recursive } = wanted;
+    let mut progress = if *recursive { Progress::new("deleted", None) } else { Progress::silent() };
+    // The server checks the version before it looks for children.
+    let ended = match session.retry.run(|client| client.delete(path, *version)).await {
+        Err(error) if error.is_not_empty() && *recursive => {
+            delete_tree(session, path, *version, &mut progress).await
+        }
+        deleted => deleted.map(|()| progress.one_more()).map_err(|error| {
+            let hint = "--recursive deletes what is below, too";
+            Failure::from(error).with_hint(ErrorCode::NOT_EMPTY, hint)
+        }),
     };
     progress.hide();
     let hint = "servers delete neither the root nor /zookeeper and its quota and config; \
@@ -246,21 +247,12 @@ pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<()> {
 
 /// Deletes a node and everything below it, from the leaves up. Nodes that other clients create
 /// meanwhile are deleted too, unless they are created faster than deleted.
-async fn delete_all(
+async fn delete_tree(
     session: &Session,
     path: &str,
     version: Option<i32>,
     progress: &mut Progress,
 ) -> Result<()> {
-    // The server checks the version before it looks for children.
-    match session.retry.run(|client| client.delete(path, version)).await {
-        Err(error) if error.is_not_empty() => {}
-        deleted => {
-            deleted?;
-            progress.one_more();
-            return Ok(());
-        }
-    }
     delete_below(session, path, progress).await?;
     delete_branch(&session.retry, path, version, progress).await
 }

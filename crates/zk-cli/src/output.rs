@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr, stdout};
 
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, PIPE_CLOSED, Result};
 use crate::text::{escape_json, one_line, printable};
 
 /// The format of results.
@@ -85,7 +85,7 @@ impl Output {
 
     /// Prints a failure on standard error, and returns its exit status.
     pub(crate) fn report(self, failure: &Failure) -> u8 {
-        if !failure.is_pipe_closed() {
+        if failure.code() != PIPE_CLOSED {
             self.print_error(&failure.to_string(), || failure.to_json());
         }
         failure.code()

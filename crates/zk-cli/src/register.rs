@@ -77,7 +77,7 @@ pub(crate) struct Register {
 
 pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u8> {
     let data = register.data.or_empty()?;
-    let output = sessions.context().output;
+    let output = sessions.context.output;
     let mut state = match &register.state_file {
         Some(path) => StateFile::open(path, output)?,
         None => None,
@@ -92,7 +92,7 @@ pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u
     let previous = state.as_ref().and_then(StateFile::session);
     let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;
-    let context = sessions.context();
+    let context = &sessions.context;
     let ended = keep(&node, register, &mut state, deadline, &mut signals, context).await;
     let session_timeout = manager.client().session_timeout();
     tokio::select! {

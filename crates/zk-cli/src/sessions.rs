@@ -225,11 +225,11 @@ impl Contact {
 pub(crate) struct Sessions {
     config: Config<ServerConnector>,
     /// The name under which others see this client in the queue of a lock.
-    name: Option<String>,
-    context: Rc<Context>,
+    pub(crate) name: Option<String>,
+    pub(crate) context: Rc<Context>,
     manager: Option<SessionManager>,
     /// The longest time to open a session.
-    connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     /// The longest time to open the first session while all servers refuse connections.
     refused_timeout: Duration,
     /// The last session, also after it has ended.
@@ -247,15 +247,6 @@ impl Sessions {
         let refused_timeout = retry.unwrap_or(REFUSED_TIMEOUT);
         let (name, manager, last_opened) = (None, None, None);
         Self { config, name, context, manager, connect_timeout, refused_timeout, last_opened }
-    }
-
-    /// Names this client in the queues of locks.
-    pub(crate) fn set_name(&mut self, name: Option<String>) {
-        self.name = name;
-    }
-
-    pub(crate) fn context(&self) -> &Context {
-        &self.context
     }
 
     /// Waits without a limit for the next session, once there was one, and for a silent ensemble.
@@ -370,10 +361,6 @@ impl Sessions {
             done
         };
         self.run(deadline, work).await.map(|()| 0)
-    }
-
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
     }
 
     /// Closes the current session, within a short time in case the servers do not answer.

@@ -7,7 +7,6 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use zk_recipes::session::SessionId;
 
@@ -28,33 +27,26 @@ impl StateFile {
     ///
     /// Fails if the path is a folder, or if another process has locked the file.
     pub(crate) fn open(path: &Path, output: Output) -> Result<Option<Self>> {
-        let unusable = |why: &str| {
-            note(path, why, output);
-            Ok(None)
-        };
-        let file = match open_or_create(path) {
-            Ok(file) => file,
+        let about = |why: &str| Err(Failure::other(format!("{}: {why}", path.display())));
+        let (file, content) = match lock_and_read(path) {
+            Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                return Err(Failure::other(format!("{}: {error}", path.display())));
+                return about(&error.to_string());
             }
-            Err(error) => return unusable(&error.to_string()),
-        };
-        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => file,
-            Err((_, Errno::EWOULDBLOCK)) => {
-                let text = format!("{}: another zk register uses the file", path.display());
-                return Err(Failure::other(text));
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return about("another zk register uses the file");
             }
-            Err((_, error)) => return unusable(&io::Error::from(error).to_string()),
+            Err(error) => {
+                note(path, &error.to_string(), output);
+                return Ok(None);
+            }
         };
-        let stored = match read(&file) {
-            Ok(Content::Session(session)) => session,
-            Ok(Content::Damaged) => {
+        let stored = match content {
+            Content::Session(session) => session,
+            Content::Damaged => {
                 note(path, "no session of zk register", output);
                 None
             }
-            Ok(Content::Foreign) => return unusable("not a file of zk register, and not changed"),
-            Err(error) => return unusable(&error.to_string()),
         };
         Ok(Some(Self { path: path.to_owned(), file, stored, output }))
     }
@@ -86,6 +78,13 @@ impl StateFile {
     }
 }
 
+fn lock_and_read(path: &Path) -> io::Result<(Flock<File>, Content)> {
+    let file = Flock::lock(open_or_create(path)?, FlockArg::LockExclusiveNonblock);
+    let file = file.map_err(|(_, error)| error)?;
+    let content = read(&file)?;
+    Ok((file, content))
+}
+
 /// Opens the file, or creates it for this user alone. A link to nowhere, which another user may have put
 /// there, is not followed.
 fn open_or_create(path: &Path) -> io::Result<File> {
@@ -112,10 +111,9 @@ enum Content {
     Session(Option<SessionId>),
     /// A record after a crash, cut short or with zeros. The next record replaces all of it.
     Damaged,
-    /// Data of another program, which must not be lost.
-    Foreign,
 }
 
+/// Returns an error for data of another program, which must not be lost.
 fn read(file: &File) -> io::Result<Content> {
     let mut bytes = [0; RECORD_LEN + 1];
     let len = file.read_at(&mut bytes, 0)?;
@@ -127,7 +125,7 @@ fn read(file: &File) -> io::Result<Content> {
         _ if bytes.is_empty() => Content::Session(None),
         Some(id) if record(id).as_bytes() == bytes => Content::Session(session),
         _ if len <= RECORD_LEN && bytes.iter().all(is_of_record) => Content::Damaged,
-        _ => Content::Foreign,
+        _ => return Err(io::Error::other("not a file of zk register, and not changed")),
     })
 }
 

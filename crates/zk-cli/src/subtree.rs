@@ -179,13 +179,8 @@ impl TreeSize {
     }
 }
 
-/// Sets the limit of [`TreeSize`] for this process, in MiB.
-pub(crate) fn limit_trees(mib: u32) {
-    // A process runs one command.
-    let _ = TREE_MIB_MAX.set(mib);
-}
-
-static TREE_MIB_MAX: OnceLock<u32> = OnceLock::new();
+/// The limit of [`TreeSize`] in MiB, set once for this process, which runs one command.
+pub(crate) static TREE_MIB_MAX: OnceLock<u32> = OnceLock::new();
 
 /// Memory that keeps a path, beside its bytes: it is in a string of its own, and mostly in two.
 const PATH_COST: usize = 100;
@@ -246,7 +241,8 @@ pub(crate) async fn find(session: &Session, find: &Find) -> Result<()> {
     if let Some(text) = &find.contains {
         let mut found = Vec::new();
         read_each(session, &paths, Client::get_data, &mut |path, node| {
-            let contains = memmem(&node.data, text.as_bytes());
+            let mut windows = node.data.windows(text.len().max(1));
+            let contains = text.is_empty() || windows.any(|window| window == text.as_bytes());
             found.extend(contains.then(|| path.to_owned()));
         })
         .await?;
@@ -295,10 +291,6 @@ fn matches(name: &str, pattern: &str) -> bool {
         }
     }
     matched[name.len()]
-}
-
-fn memmem(data: &[u8], text: &[u8]) -> bool {
-    text.is_empty() || data.windows(text.len()).any(|window| window == text)
 }
 
 /// Parses a session id in hexadecimal, as all commands print it.

@@ -62,8 +62,11 @@ pub(crate) async fn run(args: &Args, output: Output) -> Result<u8> {
         // The first server that answers tells the members of the ensemble.
         let is_told = examined.iter().any(|server| server.tells_members);
         let members = if is_told { None } else { Some(&listed[..]) };
-        let mut examination = Examination { reach, host: &server.host, report: &mut report };
-        examined.push(examination.run(servers.chroot(), members).await?);
+        let known = Examined { server: label(&server.host), ..Examined::default() };
+        let (host, report) = (&server.host, &mut report);
+        let mut examination = Examination { reach, host, report, known };
+        examination.run(servers.chroot(), members).await?;
+        examined.push(examination.known);
     }
     if let Some(finding) = verdict::different_timeouts(&examined) {
         report.add(finding)?;
@@ -85,6 +88,7 @@ struct Examination<'a> {
     reach: &'a Reach<'a>,
     host: &'a Host,
     report: &'a mut Report,
+    known: Examined,
 }
 
 impl Examination<'_> {
@@ -100,7 +104,7 @@ impl Examination<'_> {
     }
 
     /// Examines the server. With `members`, it compares the members of the ensemble with these servers.
-    async fn run(&mut self, chroot: &str, members: Option<&[Listed]>) -> Result<Examined> {
+    async fn run(&mut self, chroot: &str, members: Option<&[Listed]>) -> Result<()> {
         let (reach, host) = (self.reach, self.host);
         let tls = if host.transport() == Transport::Tcp { None } else { reach.tls.as_ref() };
         let is_plain = tls.is_none();
@@ -116,28 +120,27 @@ impl Examination<'_> {
             Ok(connector) => connector.at(host.addresses()),
             // The files for TLS cannot be used.
             Err(failure) => {
-                self.found(Level::Error, "tls_unusable", failure.to_string(), json!({}))?;
-                return Ok(Examined { rejects: true, ..Examined::default() });
+                self.known.rejects = true;
+                return self.found(Level::Error, "tls_unusable", failure.to_string(), json!({}));
             }
         };
         let client = match config.connector(connector).connect().await {
             Ok(client) => client,
             Err(error) => {
-                let rejects = is_rejection(&error);
+                self.known.rejects = is_rejection(&error);
                 let (code, text) = match self.is_serving().await {
                     Some(false) => {
                         let text = "it runs and serves nobody: it is not part of a majority";
                         ("not_serving", text.to_owned())
                     }
                     _ => {
-                        let code = if rejects { "rejected" } else { "not_connected" };
+                        let code = if self.known.rejects { "rejected" } else { "not_connected" };
                         // The line names the server already.
                         let error = Error::not_applied(error.kind().clone());
                         (code, for_users(&error.to_string()))
                     }
                 };
-                self.found(Level::Error, code, text, json!({}))?;
-                return Ok(Examined { rejects, ..Examined::default() });
+                return self.found(Level::Error, code, text, json!({}));
             }
         };
         let took = clock() - begun;
@@ -149,24 +152,17 @@ impl Examination<'_> {
             let text = format!("{risk}: use TLS (--cacert)");
             self.found(Level::Warning, "secrets_in_the_clear", text, json!({}))?;
         }
-        let (version, mode) = self.version().await?.unzip();
-        let tick = self.timeouts(&client).await?;
-        let known = Examined {
-            server: label(host),
-            version,
-            mode,
-            tick,
-            granted: Some(client.session_timeout()),
-            ..Examined::default()
-        };
+        self.version().await?;
+        self.timeouts(&client).await?;
         self.latency(&client).await?;
         // A server that requires another authentication says so with its first answer.
         if client.end_reason().is_some_and(is_auth) {
-            return Ok(Examined { rejects: true, ..known });
+            self.known.rejects = true;
+            return Ok(());
         }
         self.write(&client).await?;
         // A server closes the connection after an operation that it does not know.
-        let serves = !client.is_read_only() && client.is_connected();
+        self.known.serves = !client.is_read_only() && client.is_connected();
         self.operations(&client).await?;
         if let Some(listed) = members {
             for finding in members::differences(&client, listed).await {
@@ -174,13 +170,14 @@ impl Examination<'_> {
             }
         }
         client.close().await;
-        Ok(Examined { serves, tells_members: true, ..known })
+        self.known.tells_members = true;
+        Ok(())
     }
 
     /// Compares the session timeout with the requested one, and reports the lease that a lock gets.
-    /// Returns the tick of the server, if it is known.
-    async fn timeouts(&mut self, client: &Client) -> Result<Option<Duration>> {
+    async fn timeouts(&mut self, client: &Client) -> Result<()> {
         let (asked, granted) = (self.reach.args.session_timeout, client.session_timeout());
+        self.known.granted = Some(granted);
         let (level, limits) = if asked == granted {
             (Level::Ok, "")
         } else {

@@ -20,14 +20,13 @@ const IN_MEMORY: &str = "-zk-testing";
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
 impl Examination<'_> {
-    /// Reports version and mode. Returns both, if the server tells them.
-    pub(super) async fn version(&mut self) -> Result<Option<(String, String)>> {
+    /// Reports version and mode.
+    pub(super) async fn version(&mut self) -> Result<()> {
         let answer = self.ask(b"srvr").await;
         let value = |label| value(&answer, label);
         let (Some(version), Some(mode)) = (value("Zookeeper version: "), value("Mode: ")) else {
             let text = "it does not tell its version: srvr is not in its 4lw.commands.whitelist";
-            self.found(Level::Note, "version_unknown", text, json!({}))?;
-            return Ok(None);
+            return self.found(Level::Note, "version_unknown", text, json!({}));
         };
         let is_in_memory = version.contains(IN_MEMORY);
         let version = version.split(['-', ',']).next().unwrap_or_default().to_owned();
@@ -38,7 +37,8 @@ impl Examination<'_> {
             let text = "a server of zk-testing, in memory: it keeps no node when it ends";
             self.found(Level::Warning, "in_memory", text, json!({}))?;
         }
-        Ok(Some((version, mode)))
+        (self.known.version, self.known.mode) = (Some(version), Some(mode));
+        Ok(())
     }
 
     /// Returns whether the server serves requests, if it tells.
@@ -48,12 +48,12 @@ impl Examination<'_> {
     }
 
     /// Compares the tick of the server with the longest one that the lease assumes, if there is a lease.
-    /// Returns the tick, if the server tells it.
-    pub(super) async fn tick(&mut self, times: Option<&LeaseTimes>) -> Result<Option<Duration>> {
+    pub(super) async fn tick(&mut self, times: Option<&LeaseTimes>) -> Result<()> {
         let answer = self.ask(b"conf").await;
         let tick = value(&answer, "tickTime=").and_then(|tick| tick.parse().ok());
         let tick = tick.map(Duration::from_millis);
-        let Some(times) = times else { return Ok(tick) };
+        self.known.tick = tick;
+        let Some(times) = times else { return Ok(()) };
         // A leader asks its followers for their touch tables each half of a tick.
         let most = 2 * times.flush_bound;
         let assumed = format!("the lease assumes at most {}", time_text(most));
@@ -74,8 +74,7 @@ impl Examination<'_> {
             }
         };
         let values = json!({ "tick_ms": tick.map(whole_ms), "tick_max_ms": whole_ms(most) });
-        self.found(level, code, text, values)?;
-        Ok(tick)
+        self.found(level, code, text, values)
     }
 
     /// Returns the answer to a four-letter word; empty if there is none.

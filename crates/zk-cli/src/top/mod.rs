@@ -68,7 +68,7 @@ pub(crate) struct Top {
 
 pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8> {
     let mut signals = Signals::new()?;
-    let is_screen = !sessions.context().output.is_json()
+    let is_screen = !sessions.context.output.is_json()
         && top.count.is_none()
         && stdin().is_terminal()
         && stdout().is_terminal();
@@ -92,7 +92,7 @@ pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8> {
 
 /// Prints tables, one after the other. Calls `begun` when the first one is printed.
 async fn print(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<()> {
-    let output = sessions.context().output;
+    let output = sessions.context.output;
     let mut survey = Survey::default();
     for number in 0..top.count.unwrap_or(1) {
         if number > 0 {

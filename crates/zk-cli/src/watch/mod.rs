@@ -62,7 +62,7 @@ pub(crate) struct WatchArgs {
 }
 
 pub(crate) async fn run(sessions: Sessions, args: &WatchArgs) -> Result<u8> {
-    let output = sessions.context().output;
+    let output = sessions.context.output;
     let ending = Ending::default();
     let reaction = Reaction { output, with_data: args.data, command: &args.exec, ending: &ending };
     let notes = WatchNotes::new(&args.path, output);

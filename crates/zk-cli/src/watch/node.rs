@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use zk_recipes::session::{Error, EventType, Retry, Stat, Watch, WatchEvent, Zxid};
+use zk_recipes::session::{Error, EventType, Retry, Stat, Watch, WatchEvent};
 
 use super::Watched;
 use crate::failure::Result;
@@ -15,16 +15,9 @@ pub(super) struct NodeWatch {
     told: Option<State>,
 }
 
-/// The state of a node that events report: the zxids that created it, set its data, and changed its
+/// The status of a node, whose zxids show the events: those that created it, set its data, and changed its
 /// list of children. It is `None` if the node does not exist.
-type State = Option<Marks>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Marks {
-    czxid: Zxid,
-    mzxid: Zxid,
-    pzxid: Zxid,
-}
+type State = Option<Stat>;
 
 impl NodeWatch {
     /// Follows the events until the session ends.
@@ -77,16 +70,14 @@ struct WatchedState {
 
 impl WatchedState {
     async fn of(retry: &Retry, path: &str) -> Result<Self, Error> {
-        let (stat, node) = retry.run(|client| client.exists_and_watch(path)).await?;
-        let mut state = stat.as_ref().map(Marks::of);
+        let (mut state, node) = retry.run(|client| client.exists_and_watch(path)).await?;
         let listed = retry.run(|client| client.get_children_and_watch(path)).await;
         let children = match listed {
             Ok((children, watch)) => {
                 // Each of the two reads returns the zxid from which its watch counts.
-                if let Some(marks) =
-                    state.as_mut().filter(|marks| marks.czxid == children.stat.czxid)
+                if let Some(stat) = state.as_mut().filter(|stat| stat.czxid == children.stat.czxid)
                 {
-                    marks.pzxid = children.stat.pzxid;
+                    stat.pzxid = children.stat.pzxid;
                 }
                 Some(watch)
             }
@@ -104,12 +95,6 @@ impl WatchedState {
             },
             None => (&mut self.node).await,
         }
-    }
-}
-
-impl Marks {
-    fn of(stat: &Stat) -> Self {
-        Self { czxid: stat.czxid, mzxid: stat.mzxid, pzxid: stat.pzxid }
     }
 }
 
@@ -139,6 +124,8 @@ fn news(before: State, event: Option<EventType>, now: State) -> Vec<EventType> {
 
 #[cfg(test)]
 mod tests {
+    use zk_recipes::session::Zxid;
+
     use super::*;
 
     const CREATED: EventType = EventType::NODE_CREATED;
@@ -148,7 +135,7 @@ mod tests {
 
     #[test]
     fn printed_events_end_with_the_state_seen_last() {
-        let node = |czxid, mzxid, pzxid| Some(Marks { czxid, mzxid, pzxid });
+        let node = |czxid, mzxid, pzxid| Some(Stat { czxid, mzxid, pzxid, ..Stat::default() });
         let (old, new) = (node(Zxid(1), Zxid(1), Zxid(1)), node(Zxid(5), Zxid(5), Zxid(5)));
         for (before, event, now, expected) in [
             (old, None, old, &[][..]),
