@@ -1,17 +1,13 @@
 //! Access control lists on the command line, and `zk getacl`, `zk setacl` and `zk whoami`.
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Acl, Client, ClientInfo, OPEN_ACL_UNSAFE, Perms};
 
 use crate::at_once::write_each;
-use crate::failure::{Failure, Result};
 use crate::node_arg::{Node, Nothing};
+use crate::prelude::{ClapArgs, Failure, Result, Session, Value, data_text, json};
 use crate::progress::Progress;
-use crate::sessions::Session;
 use crate::subtree::{ensembles_own, sorted_paths};
-use crate::text::data_text;
 
 /// The access control list of nodes that a command creates.
 #[derive(Clone, Debug, Default, ClapArgs)]

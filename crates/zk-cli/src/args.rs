@@ -1,14 +1,14 @@
 //! The command line of `zk`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{ArgMatches, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use zk_srv::Srv;
 
 use crate::digest::Digest;
 use crate::in_session::InSession;
+use crate::prelude::{ClapArgs, Duration};
 use crate::security::Security;
 use crate::server::Server;
 use crate::subtree::TREE_MIB_DEFAULT;

@@ -9,7 +9,8 @@ use zk_recipes::session::{
 };
 
 use crate::failure::is_end;
-use crate::sessions::{Session, clock, idle_limit};
+use crate::prelude::{Session, clock};
+use crate::sessions::idle_limit;
 
 /// Reads all of `paths`, many at once, in order. Nodes that vanish meanwhile, or that this client may not
 /// read, are left out.

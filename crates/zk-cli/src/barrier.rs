@@ -1,16 +1,13 @@
 //! `zk barrier`: a barrier on the node of Curator's `DistributedBarrier`.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
-use clap::Args as ClapArgs;
-use tokio::time::Instant;
 use zk_coordination::{Barrier, BarrierError};
 use zk_recipes::session::{ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
-use crate::failure::{Failure, Result};
-use crate::sessions::{Session, clock, until};
+use crate::prelude::{ClapArgs, Duration, Failure, Instant, Result, Session, clock};
+use crate::sessions::until;
 use crate::time_arg::seconds;
 
 /// The `barrier` command.

@@ -2,22 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
-use std::time::Duration;
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use zk_recipes::Mutex;
 use zk_recipes::session::limits::INFLIGHT_BYTES_MAX;
 use zk_recipes::session::{CreateMode, ErrorCode, ParentMode, Pending, Retry, path};
 
 use crate::acl::NewNodeAcl;
-use crate::failure::{Failure, Result};
 use crate::nodes;
-use crate::output::Output;
+use crate::prelude::{ClapArgs, Duration, Failure, Instant, Output, Result, Session, Sessions, Value, clock, json};
 use crate::progress::{Progress, ProgressLine};
-use crate::sessions::{Session, Sessions, clock};
 use crate::signals::Signals;
 use crate::time_arg::positive_seconds;
 

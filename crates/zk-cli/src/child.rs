@@ -6,20 +6,17 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{ChildStdin, Command};
 use tokio::signal::unix::{self, SignalKind};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::descendants::{self, Process};
-use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::prelude::{Duration, Failure, Instant, Output, Result, clock};
 use crate::security::{SECRETS_REMOVED, secrets_to_keep_back};
-use crate::sessions::clock;
 use crate::signals::number;
 
 /// Time in which a command may end after SIGTERM, before it gets SIGKILL, unless the user sets another.

@@ -1,13 +1,10 @@
 //! `zk counter`: the number in a node, as Curator's `DistributedAtomicLong` has it.
 
-use clap::Args as ClapArgs;
-use serde_json::json;
 use zk_coordination::{AtomicError, AtomicInteger, AtomicLong, AtomicNumber, Number};
 use zk_recipes::session::{Client, ErrorCode, Retry};
 
 use crate::acl::NewNodeAcl;
-use crate::failure::{Failure, Result};
-use crate::sessions::Session;
+use crate::prelude::{ClapArgs, Failure, Result, Session, json};
 
 /// The `counter` command.
 #[derive(Debug, ClapArgs)]

@@ -5,10 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use crate::prelude::{ClapArgs, Failure, Result};
 
-use clap::Args as ClapArgs;
 
-use crate::failure::{Failure, Result};
 
 /// The new data of a node.
 #[derive(Debug, ClapArgs)]

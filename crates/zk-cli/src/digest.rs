@@ -3,16 +3,12 @@
 use std::io::{self, BufRead, IsTerminal, Write, stderr, stdin};
 use std::os::fd::AsFd;
 
-use clap::Args as ClapArgs;
 use nix::sys::termios::{self, LocalFlags, SetArg};
-use serde_json::json;
 use zk_recipes::session::{Acl, Perms};
 
 use crate::data::all_of;
-use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::prelude::{ClapArgs, Failure, Output, Result, data_text, json};
 use crate::security::{Security, refuse_empty_variables};
-use crate::text::data_text;
 
 /// The `digest` command.
 #[derive(Debug, ClapArgs)]

@@ -6,8 +6,6 @@ use std::convert::Infallible;
 use std::io::{IsTerminal, stdout};
 use std::slice;
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use zk_discovery::{InstanceError, ServiceInstance};
 use zk_recipes::session::{
     Client, Error, ErrorCode, EventType, PathError, Retry, WatchStreamItem, path, path::child,
@@ -15,10 +13,8 @@ use zk_recipes::session::{
 };
 
 use crate::at_once::read_each;
-use crate::failure::{Failure, Result};
-use crate::output::{Output, aligned};
-use crate::sessions::{Session, Sessions};
-use crate::text::data_text;
+use crate::output::aligned;
+use crate::prelude::{ClapArgs, Failure, Output, Result, Session, Sessions, Value, data_text, json};
 use crate::watch_notes::WatchNotes;
 
 /// The `discover` command.

@@ -1,13 +1,9 @@
 //! `zk config` and `zk reconfig`: the servers of the ensemble.
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use zk_recipes::session::{EnsembleConfig, EnsembleMember, ErrorCode, Zxid};
 
-use crate::failure::{Failure, Result};
 use crate::node_arg::Nothing;
-use crate::output::Output;
-use crate::sessions::Session;
+use crate::prelude::{ClapArgs, Failure, Output, Result, Session, Value, json};
 use crate::text::printable;
 
 /// The `reconfig` command.

@@ -2,16 +2,13 @@
 
 use std::io::{IsTerminal, StdoutLock, Write, stdout};
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use zk_recipes::session::{ErrorCode, NodeAcl, NodeData, SessionId};
 
 use crate::acl;
 use crate::at_once::{AtOnce, NodeAnswers, ask_each, ask_node};
-use crate::failure::{Failure, Result};
-use crate::output::{Output, data_json, json_line};
+use crate::output::{data_json, json_line};
+use crate::prelude::{ClapArgs, Failure, Output, Result, Session, Value, json};
 use crate::progress::Progress;
-use crate::sessions::Session;
 use crate::subtree::{ensembles_own, sorted_paths};
 use crate::transfer::{NODES_TOLD, is_below};
 

@@ -3,18 +3,18 @@
 
 use std::future::pending;
 use std::process::Stdio;
-use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::{AcquiredLock, Refused};
 use crate::child::Child;
-use crate::failure::{Failure, Result, is_end};
+use crate::failure::is_end;
 use crate::lock_args::{Contend, Task};
 use crate::participants::{holders, print_waiting};
-use crate::sessions::{Session, Sessions, clock, until};
+use crate::prelude::{Duration, Failure, Instant, Result, Session, Sessions, clock};
+use crate::sessions::until;
 use crate::signals::{Signals, number};
 
 impl Task {

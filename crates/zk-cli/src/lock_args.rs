@@ -4,15 +4,12 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::Path;
 use std::slice;
-use std::time::Duration;
 
-use clap::Args as ClapArgs;
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
 use crate::child::{End, GRACE};
-use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::prelude::{ClapArgs, Duration, Failure, Output, Result};
 use crate::time_arg::seconds;
 
 /// The `lock` command.

@@ -27,6 +27,7 @@ mod node_arg;
 mod nodes;
 mod output;
 mod participants;
+mod prelude;
 mod progress;
 mod reach;
 mod register;

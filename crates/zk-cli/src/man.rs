@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
-use serde_json::json;
 
 use crate::args::{Args, Man};
-use crate::failure::{Failure, Result};
-use crate::output::{Output, data_json};
+use crate::output::data_json;
+use crate::prelude::{Failure, Output, Result, json};
 
 pub(crate) fn run(man: &Man, output: Output) -> Result<u8> {
     let zk = command();

@@ -1,20 +1,17 @@
 //! Plain operations.
 
-use std::time::Duration;
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat, path};
 
 use crate::acl::NewNodeAcl;
 use crate::at_once::write_each;
 use crate::data::NewData;
-use crate::failure::{Failure, NO_CHROOT, Result};
+use crate::failure::NO_CHROOT;
 use crate::node_arg::Node;
 use crate::output::data_json;
+use crate::prelude::{ClapArgs, Duration, Failure, Result, Session, Value, json};
 use crate::progress::Progress;
-use crate::sessions::Session;
 use crate::subtree::{TreeSize, checked, sorted_paths, visible_paths};
 
 /// The `create` command.

@@ -4,20 +4,18 @@ use std::collections::HashSet;
 use std::future::pending;
 use std::io::{IsTerminal, stdout};
 use std::mem::replace;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use zk_recipes::session::path::{child, file_name};
 use zk_recipes::session::{Client, SessionId};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
-use crate::failure::Result;
 use crate::lock_args::LockSpec;
-use crate::output::{Output, data_json, fitted};
-use crate::sessions::{Session, clock, wall_clock};
-use crate::text::{data_text, printable};
+use crate::output::{data_json, fitted};
+use crate::prelude::{ClapArgs, Duration, Instant, Output, Result, Session, Value, clock, data_text, json};
+use crate::sessions::wall_clock;
+use crate::text::printable;
 
 /// The `participants` command.
 #[derive(Debug, ClapArgs)]

@@ -2,11 +2,9 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
-use std::time::Duration;
+use crate::prelude::{Duration, Instant, clock};
 
-use tokio::time::Instant;
 
-use crate::sessions::clock;
 
 /// The number of nodes so far.
 pub(crate) struct Progress {

@@ -3,21 +3,18 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
-use clap::Args as ClapArgs;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zk_coordination::{NodeState, PersistentNode};
 use zk_recipes::session::Zxid;
 
 use crate::acl::NewNodeAcl;
 use crate::child::Child;
 use crate::data::NewData;
-use crate::failure::{Failure, Result};
 use crate::lock_args::Leftovers;
-use crate::output::Output;
-use crate::sessions::{Context, Sessions, clock};
+use crate::prelude::{ClapArgs, Duration, Failure, Instant, Output, Result, Sessions, clock};
+use crate::sessions::Context;
 use crate::signals::Signals;
 use crate::state_file::StateFile;
 use crate::time_arg::seconds;

@@ -5,13 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use clap::Args as ClapArgs;
 use zk_recipes::session::{Config, ConnectString, DigestMd5, Host, Transport};
 use zk_tls::{Tls, TlsBuilder};
 
 use crate::data::{read_file, unreadable};
-use crate::failure::{Failure, Result};
 use crate::identity::Identity;
+use crate::prelude::{ClapArgs, Failure, Result};
 
 /// The options for secured ensembles.
 #[derive(Debug, Default, ClapArgs)]

@@ -1,15 +1,12 @@
 //! `zk server`: the in-memory server of `zk-testing`, for development only.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::json;
 use zk_testing::{Settings, TestServer, Version};
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
+use crate::prelude::{ClapArgs, Duration, Failure, Output, Result, json};
 use crate::sessions::wall_clock;
 use crate::signals::Signals;
 use crate::time_arg::seconds;

@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
+use crate::prelude::{Failure, Result};
 
-use crate::failure::{Failure, Result};
 
 /// Handlers for all signals that would end this process and leave its command running without the
 /// lock, in force from the creation of this value. Not even a handler helps against SIGKILL.

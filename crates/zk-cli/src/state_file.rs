@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use zk_recipes::session::SessionId;
+use crate::prelude::{Failure, Output, Result};
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
 
 /// The file, which this process has locked. Otherwise a program that is started twice would take the
 /// node of its other process for that of its last run.

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use zk_recipes::session::path::file_name;
 use zk_recipes::session::{Children, Client, ConnectString, Error, ErrorCode, SessionId, path};
 
 use crate::at_once::{AtOnce, ask, ask_each, read_each};
-use crate::failure::{Failure, Result};
 use crate::node_arg::Node;
-use crate::sessions::Session;
+use crate::prelude::{ClapArgs, Failure, Result, Session, Value, json};
 
 /// The nodes whose children this client may not list.
 #[derive(Default)]

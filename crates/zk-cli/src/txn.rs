@@ -4,14 +4,11 @@ use std::io::stdin;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use clap::Args as ClapArgs;
-use serde_json::json;
 use zk_recipes::session::{Client, CreateMode, MultiOutcome, validate_path};
 
 use crate::acl::NewNodeAcl;
 use crate::data::all_of;
-use crate::failure::{Failure, Result};
-use crate::sessions::Session;
+use crate::prelude::{ClapArgs, Failure, Result, Session, json};
 
 /// The `txn` command.
 #[derive(Debug, ClapArgs)]

@@ -3,9 +3,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
-use crate::sessions::{Session, Sessions};
+use crate::prelude::{Failure, Output, Result, Session, Sessions};
 use crate::signals::{Signals, number};
 
 /// Tells when a command watches, when its session is lost, and when it watches in the next one.

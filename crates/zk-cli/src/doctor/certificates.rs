@@ -1,17 +1,15 @@
 //! The certificates of a server.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use serde_json::json;
 use tokio::time::timeout;
 use zk_recipes::session::{Host, TlsFailure};
 use zk_tls::TlsBuilder;
 
 use super::CONNECT_LIMIT;
 use super::finding::{Finding, Level, Report};
-use crate::failure::Result;
+use crate::prelude::{Duration, Result, data_text, json};
 use crate::sessions::wall_clock;
-use crate::text::data_text;
 
 /// Reports the expiry of this client's own certificate. A server that refuses it does not say why.
 pub(super) fn examine_own(tls: &TlsBuilder, report: &mut Report) -> Result<()> {

@@ -1,13 +1,11 @@
 //! A finding: a line for people, or a JSON object with values for programs.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
-use serde_json::{Value, json};
 use zk_recipes::session::Host;
 
-use crate::failure::{Result, UNREACHABLE};
-use crate::output::Output;
+use crate::failure::UNREACHABLE;
+use crate::prelude::{Duration, Output, Result, Value, json};
 
 /// How bad a finding is, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use serde_json::json;
 use tokio::time::timeout;
 use zk_recipes::session::{
     Client, Connector, EnsembleConfig, EnsembleMember, Host, Tcp, Transport,
@@ -10,7 +9,7 @@ use zk_recipes::session::{
 
 use super::CONNECT_LIMIT;
 use super::finding::{Finding, Level, label};
-use crate::text::data_text;
+use crate::prelude::{data_text, json};
 
 /// A server of the connect string.
 pub(super) struct Listed {

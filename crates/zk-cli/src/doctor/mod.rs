@@ -12,9 +12,8 @@ mod members;
 mod verdict;
 mod words;
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use serde_json::{Value, json};
 use zk_recipes::session::{
     Client, ClientInfo, ConnectString, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind,
     Host, LeaseAssumptions, SaslFailure, SessionEnd, TlsFailure, Transport, path,
@@ -26,11 +25,10 @@ use self::verdict::Examined;
 use crate::acl;
 use crate::args::Args;
 use crate::connector::ServerConnector;
-use crate::failure::{Result, for_users};
-use crate::output::Output;
+use crate::failure::for_users;
+use crate::prelude::{Duration, Output, Result, Value, clock, data_text, json};
 use crate::reach::Reach;
-use crate::sessions::{clock, wall_clock};
-use crate::text::data_text;
+use crate::sessions::wall_clock;
 
 /// Examines each server of the connect string, one after the other, and prints a line for each
 /// finding.

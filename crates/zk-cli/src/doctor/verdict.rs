@@ -1,11 +1,10 @@
 //! Findings about all servers together.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use serde_json::{Value, json};
 
 use super::finding::{Finding, Level, time_text, whole_ms};
+use crate::prelude::{Duration, Value, json};
 
 /// Answers of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! Four-letter words: questions to a server without a session.
 
-use std::time::Duration;
 
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use zk_recipes::session::{Connector, LeaseTimes};
@@ -10,8 +8,7 @@ use zk_recipes::session::{Connector, LeaseTimes};
 use super::finding::{Level, time_text, whole_ms};
 use super::{CONNECT_LIMIT, Examination};
 use crate::connector::ServerConnector;
-use crate::failure::Result;
-use crate::text::data_text;
+use crate::prelude::{Duration, Result, data_text, json};
 
 /// Part of the version that the servers of `zk-testing` tell.
 const IN_MEMORY: &str = "-zk-testing";

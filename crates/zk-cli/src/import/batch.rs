@@ -6,7 +6,6 @@
 
 use std::convert::Infallible;
 use std::mem::take;
-use std::time::Duration;
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{
@@ -18,7 +17,7 @@ use super::compare::Change;
 use super::lists::{Own, opened};
 use crate::at_once::{NodeAnswers, ask_each, ask_node};
 use crate::at_once::{after_loss, repeat};
-use crate::failure::{Failure, Result};
+use crate::prelude::{Duration, Failure, Result};
 use crate::transfer::{Kind, Wanted, is_below};
 
 /// Nodes that are imported together.

@@ -6,7 +6,7 @@ use super::Importer;
 use super::lists::{ClosedParent, denies_children};
 use crate::acl;
 use crate::at_once::write_each;
-use crate::failure::{Failure, Result};
+use crate::prelude::{Failure, Result};
 use crate::transfer::{NODES_TOLD, Wanted};
 
 /// A change of an existing node.

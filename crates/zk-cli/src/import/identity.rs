@@ -11,10 +11,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
+use crate::prelude::{Failure, Output, Result, Session};
 
-use crate::failure::{Failure, Result};
-use crate::output::Output;
-use crate::sessions::Session;
 
 /// A digest of a random user with a random password, in a file that only this user reads.
 #[derive(Clone, Debug)]

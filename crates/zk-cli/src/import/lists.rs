@@ -8,8 +8,7 @@ use zk_recipes::session::{Acl, Client, Error, Outcome, Perms, path::parent};
 use super::Importer;
 use super::identity::{OneTimeIdentity, Stored, own_entry};
 use crate::at_once::{ask, repeat, write_each};
-use crate::failure::{Failure, Result};
-use crate::sessions::Session;
+use crate::prelude::{Failure, Result, Session};
 use crate::transfer::{NODES_TOLD, Wanted};
 
 /// Whether this client can have an entry in a list, as far as it is known.

@@ -19,17 +19,14 @@ mod lists;
 use std::io::stdin;
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
-use serde_json::json;
 use zk_recipes::session::{Acl, OPEN_ACL_UNSAFE};
 
 use self::batch::Batch;
 use self::identity::OneTimeIdentity;
 use self::lists::{ClosedParent, Own};
 use crate::at_once::AtOnce;
-use crate::failure::{Failure, Result};
+use crate::prelude::{ClapArgs, Failure, Result, Session, json};
 use crate::progress::Progress;
-use crate::sessions::Session;
 use crate::transfer::{Line, Node, Wanted, is_below, lines};
 
 /// The `import` command.

@@ -14,20 +14,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{IsTerminal, stdin, stdout};
 use std::pin::pin;
-use std::time::Duration;
 
-use clap::Args as ClapArgs;
-use serde_json::{Value, json};
-use tokio::time::Instant;
 use zk_recipes::Recipe;
 
 use self::list::{LockList, Step, moved};
 use self::survey::{LockRow, Survey, kind_name};
 pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
-use crate::failure::Result;
 use crate::participants::{self, Listed};
-use crate::sessions::{Session, Sessions, clock, wall_clock};
+use crate::prelude::{ClapArgs, Duration, Instant, Result, Session, Sessions, Value, clock, json};
+use crate::sessions::wall_clock;
 use crate::signals::Signals;
 use crate::text::printable;
 use crate::time_arg::positive_seconds;

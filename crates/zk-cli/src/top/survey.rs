@@ -1,17 +1,16 @@
 //! The locks below a path: who holds them, and who waits.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use tokio::time::Instant;
 
 use zk_recipes::session::{Error, NodeData, Stat, Zxid, path};
 use zk_recipes::{Mutex, Recipe};
 
 use crate::at_once::{Answer, AtOnce, ask, ask_each, visible};
-use crate::failure::Result;
 use crate::participants::who;
-use crate::sessions::{Session, clock, wall_clock};
+use crate::prelude::{Duration, Instant, Result, Session, clock};
+use crate::sessions::wall_clock;
 use crate::subtree::walk;
 
 /// A lock that somebody holds or waits for, or that somebody used a short time ago.

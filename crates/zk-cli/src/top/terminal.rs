@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use tokio::sync::mpsc;
+use crate::prelude::{Failure, Result};
 
-use crate::failure::{Failure, Result};
 
 /// A key of the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,11 @@ mod subtree;
 
 use std::ffi::OsString;
 
-use clap::Args as ClapArgs;
 
 use self::node::NodeWatch;
 use self::reaction::{Ending, Reaction};
 use self::subtree::SubtreeWatch;
-use crate::failure::Result;
-use crate::sessions::{Session, Sessions};
+use crate::prelude::{ClapArgs, Result, Session, Sessions};
 use crate::watch_notes::WatchNotes;
 
 /// The `watch` command.

@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use zk_recipes::session::{Error, EventType, Retry, Stat, Watch, WatchEvent};
 
 use super::Watched;
-use crate::failure::Result;
-use crate::sessions::Session;
+use crate::prelude::{Result, Session};
 
 /// The state that the printed lines lead to.
 #[derive(Default)]

@@ -6,16 +6,14 @@ use std::path::Path;
 use std::pin::pin;
 use std::process::Stdio;
 
-use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 use zk_recipes::session::{EventType, Retry};
 
 use crate::at_once::visible;
 use crate::child::{Child, End, GRACE};
-use crate::failure::{Failure, Result};
-use crate::output::{Output, data_json};
-use crate::text::data_text;
+use crate::output::data_json;
+use crate::prelude::{Failure, Output, Result, data_text, json};
 
 /// Prints events, or runs a command for each.
 pub(super) struct Reaction<'a> {

@@ -9,8 +9,7 @@ use zk_recipes::session::{
 
 use super::Watched;
 use crate::at_once::read_each;
-use crate::failure::{Failure, Result};
-use crate::sessions::Session;
+use crate::prelude::{Failure, Result, Session};
 use crate::subtree::{TreeSize, sorted_paths};
 
 /// The nodes that the printed lines lead to.
