@@ -10,7 +10,7 @@ use zk_recipes::{
 };
 
 use crate::failure::{Failure, for_users};
-use crate::lock_args::{Contender, Kind, LockSpec};
+use crate::lock_args::{Kind, Task};
 
 /// Returns the lock with the options for its nodes.
 macro_rules! at {
@@ -40,54 +40,46 @@ pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
-impl LockSpec {
+impl Task {
     /// Waits for the lock, or tries once. Returns `None` if a single try did not acquire it.
-    pub(crate) async fn acquire(
-        &self,
-        client: &Client,
-        waits: bool,
-        contender: &Contender,
-    ) -> Result<Option<AcquiredLock>, Refused> {
-        let Some(path) = self.only_path() else {
-            return self.acquire_all(client, waits, contender).await;
-        };
-        let guard = if let Kind::Permits { max, take } = self.kind {
-            let semaphore = at!(Semaphore::new(client, path, max), contender);
-            let lease = if waits {
-                Some(semaphore.acquire_many(take).await?)
-            } else {
+    pub(crate) async fn acquire(&self, client: &Client) -> Result<Option<AcquiredLock>, Refused> {
+        let Some(path) = self.only_path() else { return self.acquire_all(client).await };
+        let guard = if let Kind::Permits { max, take: take @ 2.. } = self.kind {
+            let semaphore = at!(Semaphore::new(client, path, max), self.contender);
+            let permits = if self.is_single_try() {
                 semaphore.try_acquire_many(take).await?
+            } else {
+                Some(semaphore.acquire_many(take).await?)
             };
-            lease.map(|lease| Box::new(lease) as Box<dyn LockGuard>)
+            permits.map(|permits| Box::new(permits) as Box<dyn LockGuard>)
         } else {
-            let lock = self.lock(client, path, contender)?;
-            if waits { Some(lock.acquire_boxed().await?) } else { lock.try_acquire_boxed().await? }
+            let lock = self.lock(client, path)?;
+            if self.is_single_try() {
+                lock.try_acquire_boxed().await?
+            } else {
+                Some(lock.acquire_boxed().await?)
+            }
         };
         Ok(guard.map(|guard| AcquiredLock::One { path: path.to_owned(), guard }))
     }
 
     /// Acquires all locks in the canonical order, so that two commands cannot deadlock.
-    async fn acquire_all(
-        &self,
-        client: &Client,
-        waits: bool,
-        contender: &Contender,
-    ) -> Result<Option<AcquiredLock>, Refused> {
-        let locks = self.paths.iter().map(|path| self.lock(client, path, contender));
+    async fn acquire_all(&self, client: &Client) -> Result<Option<AcquiredLock>, Refused> {
+        let locks = self.paths.iter().map(|path| self.lock(client, path));
         let locks = MultiLock::in_canonical_order(locks.collect::<Result<Vec<_>, _>>()?);
         let place = |path: &String| locks.paths().position(|locked| locked == path);
         let places = self.paths.iter().filter_map(place).collect();
-        let guard = if waits { Some(locks.acquire().await?) } else { locks.try_acquire().await? };
+        let guard = if self.is_single_try() {
+            locks.try_acquire().await?
+        } else {
+            Some(locks.acquire().await?)
+        };
         Ok(guard.map(|guard| AcquiredLock::All { guard, places }))
     }
 
     /// Returns the lock at one path. Of a semaphore, it is one permit.
-    fn lock(
-        &self,
-        client: &Client,
-        path: &str,
-        contender: &Contender,
-    ) -> Result<Arc<dyn Lock>, LockError> {
+    fn lock(&self, client: &Client, path: &str) -> Result<Arc<dyn Lock>, LockError> {
+        let contender = &self.contender;
         Ok(match self.kind {
             Kind::Mutex | Kind::All => Arc::new(at!(Mutex::new(client, path), contender)),
             Kind::Read => Arc::new(at!(RwLock::new(client, path), contender).read().clone()),

@@ -10,7 +10,9 @@ use zk_recipes::session::{CreateMode, ErrorCode, ParentMode, Pending, Retry, pat
 
 use crate::acl::NewNodeAcl;
 use crate::nodes;
-use crate::prelude::{ClapArgs, Duration, Failure, Instant, Output, Result, Session, Sessions, Value, clock, json};
+use crate::prelude::{
+    ClapArgs, Duration, Failure, Instant, Output, Result, Session, Sessions, Value, clock, json,
+};
 use crate::progress::{Progress, ProgressLine};
 use crate::signals::Signals;
 use crate::time_arg::positive_seconds;

@@ -1,13 +1,11 @@
 //! Data on the command line, from standard input or from a file.
 
+use crate::prelude::{ClapArgs, Failure, Result};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use crate::prelude::{ClapArgs, Failure, Result};
-
-
 
 /// The new data of a node.
 #[derive(Debug, ClapArgs)]

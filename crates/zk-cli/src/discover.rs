@@ -14,7 +14,9 @@ use zk_recipes::session::{
 
 use crate::at_once::read_each;
 use crate::output::aligned;
-use crate::prelude::{ClapArgs, Failure, Output, Result, Session, Sessions, Value, data_text, json};
+use crate::prelude::{
+    ClapArgs, Failure, Output, Result, Session, Sessions, Value, data_text, json,
+};
 use crate::watch_notes::WatchNotes;
 
 /// The `discover` command.

@@ -17,16 +17,12 @@ use crate::prelude::{Duration, Failure, Instant, Result, Session, Sessions, cloc
 use crate::sessions::until;
 use crate::signals::{Signals, number};
 
-impl Task {
-    /// Acquires the lock. A single try waits for a new connection if its connection is lost.
-    async fn acquire(&self, client: &Client) -> Result<Option<AcquiredLock>, Refused> {
-        loop {
-            match self.wanted.acquire(client, !self.is_single_try(), &self.contender).await {
-                Err(Refused { error: LockError::NotConnected { .. }, .. }) => {
-                    connected(client).await;
-                }
-                asked => return asked,
-            }
+/// Acquires the lock. A single try waits for a new connection if its connection is lost.
+async fn acquire_connected(task: &Task, client: &Client) -> Result<Option<AcquiredLock>, Refused> {
+    loop {
+        match task.acquire(client).await {
+            Err(Refused { error: LockError::NotConnected { .. }, .. }) => connected(client).await,
+            asked => return asked,
         }
     }
 }
@@ -151,7 +147,7 @@ async fn acquire(
         signals.unless_interrupted(session.wait_for_majority()).await??;
         tokio::select! {
             biased;
-            acquired = session.run_connected(task.acquire(&session.client)) => match acquired? {
+            acquired = session.run_connected(acquire_connected(task, &session.client)) => match acquired? {
                 Ok(Some(lock)) => return Ok((session, lock)),
                 Ok(None) => return Err(not_in_time(&session.client, task).await),
                 Err(refused) if !starts_over(&refused) => return Err(refused.into()),
@@ -159,7 +155,7 @@ async fn acquire(
                 Err(_) => {}
             },
             () = until(deadline) => {}
-            () = print_waiting(&session, &task.wanted) => {}
+            () = print_waiting(&session, task) => {}
             signal = signals.next() => return Err(Failure::interrupted(number(signal))),
         }
         if is_over(deadline) {
@@ -171,8 +167,8 @@ async fn acquire(
 
 /// Returns the failure of a wait, with those who hold the lock as far as they can be read.
 async fn not_in_time(client: &Client, task: &Task) -> Failure {
-    let holders = holders(client, &task.wanted).await;
-    Failure::not_in_time(format!("{}{holders}", task.wanted.not_in_time()))
+    let holders = holders(client, task).await;
+    Failure::not_in_time(format!("{}{holders}", task.not_in_time()))
 }
 
 /// Returns the failure after the deadline: the lock is held by others, or no server answers.
@@ -236,7 +232,7 @@ async fn hold(
             }
             () = &mut asked_for => {
                 child.end(contender.kill_after()).await;
-                return Err(Failure::revoked(task.wanted.only_path().unwrap_or(&nodes)));
+                return Err(Failure::revoked(task.only_path().unwrap_or(&nodes)));
             }
             // Before the end of the command: a terminal sends Ctrl-C to both, and a signal that is read
             // later would end the wait for the release.

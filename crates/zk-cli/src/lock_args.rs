@@ -234,8 +234,8 @@ pub(crate) struct Multilock {
 
 impl Contender {
     fn task(&self, kind: Kind, paths: &[String], timeout: Option<Duration>) -> Task {
-        let (wanted, contender) = (LockSpec { kind, paths: paths.to_vec() }, self.clone());
-        Task { wanted, timeout, revocable: false, stands_again: false, contender }
+        let (paths, contender) = (paths.to_vec(), self.clone());
+        Task { kind, paths, timeout, revocable: false, stands_again: false, contender }
     }
 
     /// Returns the name under which others see this client in the queue of a lock.
@@ -310,28 +310,15 @@ impl Contend for Multilock {
 /// A command, and the lock that it runs under.
 #[derive(Debug)]
 pub(crate) struct Task {
-    pub(crate) wanted: LockSpec,
+    pub(crate) kind: Kind,
+    /// The paths of the locks, each once. There are several with [`Kind::All`] only.
+    pub(crate) paths: Vec<String>,
     pub(crate) timeout: Option<Duration>,
     /// Whether a revocation request ends the command.
     pub(crate) revocable: bool,
     /// Whether a loss is followed by another acquisition.
     pub(crate) stands_again: bool,
     pub(crate) contender: Contender,
-}
-
-impl Task {
-    /// Whether the lock is acquired at once or not at all.
-    pub(crate) fn is_single_try(&self) -> bool {
-        self.timeout == Some(Duration::ZERO)
-    }
-}
-
-/// The locks to acquire: those of one kind at these paths, of which there are several with
-/// [`Kind::All`] only. No path occurs twice.
-#[derive(Debug)]
-pub(crate) struct LockSpec {
-    pub(crate) kind: Kind,
-    pub(crate) paths: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,7 +337,12 @@ pub(crate) enum Kind {
     All,
 }
 
-impl LockSpec {
+impl Task {
+    /// Whether the lock is acquired at once or not at all.
+    pub(crate) fn is_single_try(&self) -> bool {
+        self.timeout == Some(Duration::ZERO)
+    }
+
     /// Returns the path, unless there are several.
     pub(crate) fn only_path(&self) -> Option<&str> {
         if self.kind == Kind::All { None } else { self.paths.first().map(String::as_str) }

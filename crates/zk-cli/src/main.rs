@@ -54,7 +54,6 @@ use std::rc::Rc;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use clap_complete::Shell;
 use serde_json::json;
 use zk_recipes::session::validate_path;
 
@@ -137,7 +136,8 @@ async fn run(args: &Args, output: Output) -> Result<u8> {
         Command::Digest(digest) => return digest::run(digest, &args.security, output),
         Command::Man(man) => return man::run(man, output),
         Command::Completions { shell } => {
-            let script = completions(*shell);
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Args::command(), "zk", &mut script);
             output.print_data(&script, || json!({ "script": data_json(&script) }))?;
             return Ok(0);
         }
@@ -168,13 +168,6 @@ async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Res
         log.flush();
     }
     ended.map_err(|failure| failure.with_presented(&context.identity))
-}
-
-/// Returns the script with which a shell completes commands and options.
-fn completions(shell: Shell) -> Vec<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "zk", &mut script);
-    script
 }
 
 #[cfg(test)]

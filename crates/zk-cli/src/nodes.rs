@@ -1,6 +1,5 @@
 //! Plain operations.
 
-
 use zk_recipes::session::limits::NODES_AT_ONCE;
 use zk_recipes::session::{Client, CreateMode, Error, ErrorCode, ParentMode, Retry, Stat, path};
 

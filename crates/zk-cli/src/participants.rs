@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::future::pending;
 use std::io::{IsTerminal, stdout};
 use std::mem::replace;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout_at};
 use zk_recipes::session::path::{child, file_name};
 use zk_recipes::session::{Client, SessionId};
 use zk_recipes::{ContenderInfo, LockError, Mutex, Participant, RwLock, Semaphore};
 
-use crate::lock_args::LockSpec;
+use crate::lock_args::Task;
 use crate::output::{data_json, fitted};
-use crate::prelude::{ClapArgs, Duration, Instant, Output, Result, Session, Value, clock, data_text, json};
+use crate::prelude::{ClapArgs, Duration, Output, Result, Session, Value, clock, data_text, json};
 use crate::sessions::wall_clock;
 use crate::text::printable;
 
@@ -147,7 +147,7 @@ async fn print_why_empty(
 fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Result<()> {
     let has_states = wanted.table || output.is_json() || stdout().is_terminal();
     let lines = if has_states {
-        table(participants, wall_clock(), usize::MAX)
+        table(participants, usize::MAX)
     } else {
         participants.iter().map(line).collect()
     };
@@ -188,12 +188,12 @@ fn to_json(listed: &Listed) -> Value {
 
 /// Returns the table with its head. Without participants there is nothing to print. The columns that
 /// matter least are left out of a table that is wider than `width`.
-pub(crate) fn table(participants: &[Listed], now: SystemTime, width: usize) -> Vec<String> {
+pub(crate) fn table(participants: &[Listed], width: usize) -> Vec<String> {
     if participants.is_empty() {
         return Vec::new();
     }
     let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(participants.iter().enumerate().map(|(at, listed)| row(at, listed, now)));
+    rows.extend(participants.iter().enumerate().map(|(at, listed)| row(at, listed)));
     fitted(&mut rows, &LEFT_OUT, width)
 }
 
@@ -204,30 +204,20 @@ const HEAD: [&str; COLUMNS] =
 /// Columns that a narrow table leaves out, in this order: the node is what other commands take.
 const LEFT_OUT: [usize; 5] = [5, 7, 4, 3, 1];
 
-fn row(at: usize, listed: &Listed, now: SystemTime) -> [String; COLUMNS] {
+fn row(at: usize, listed: &Listed) -> [String; COLUMNS] {
     let participant = &listed.participant;
-    let age = now.duration_since(participant.created).unwrap_or_default();
-    let session = participant.session_id.to_string();
-    let (number, state) = ((at + 1).to_string(), listed.state().to_owned());
-    let (since, node) = (span(age), printable(&participant.path));
-    let Some(info) = participant.info() else {
-        // Data of the application's own.
-        let none = String::new;
-        let data = data_text(&participant.data);
-        return [number, state, data, none(), none(), none(), since, session, node];
-    };
     let shown = |text: Option<String>| data_text(text.unwrap_or_default().as_bytes());
-    [
-        number,
-        state,
-        shown(info.name),
-        shown(info.host),
-        info.process_id.map(|id| id.to_string()).unwrap_or_default(),
-        info.address.to_string(),
-        since,
-        session,
-        node,
-    ]
+    let [name, host, pid, address] = match participant.info() {
+        Some(info) => {
+            let pid = info.process_id.map(|id| id.to_string()).unwrap_or_default();
+            [shown(info.name), shown(info.host), pid, info.address.to_string()]
+        }
+        // Data of the application's own.
+        None => [data_text(&participant.data), String::new(), String::new(), String::new()],
+    };
+    let (number, state) = ((at + 1).to_string(), listed.state().to_owned());
+    let (since, session) = (span(age(participant)), participant.session_id.to_string());
+    [number, state, name, host, pid, address, since, session, printable(&participant.path)]
 }
 
 pub(crate) fn age(participant: &Participant) -> Duration {
@@ -260,19 +250,15 @@ pub(crate) fn span(time: Duration) -> String {
 }
 
 /// Returns the holders as text, as far as they can be read in a short time; empty if there are none.
-pub(crate) async fn holders(client: &Client, wanted: &LockSpec) -> String {
+pub(crate) async fn holders(client: &Client, task: &Task) -> String {
     let deadline = clock() + READ_LIMIT;
     let mut known = Vec::new();
-    for path in &wanted.paths {
-        let Some(of_path) = of_path(client, path, wanted.is_semaphore(), deadline).await else {
-            break;
-        };
-        let is_one = wanted.only_path().is_some();
-        known.extend(
-            of_path
-                .into_iter()
-                .map(|holder| if is_one { holder } else { format!("{path} by {holder}") }),
-        );
+    let is_one = task.only_path().is_some();
+    for path in &task.paths {
+        let reading = of_path(client, path, task.is_semaphore());
+        let Ok(Some(of_path)) = timeout_at(deadline, reading).await else { break };
+        let of_path = of_path.into_iter();
+        known.extend(of_path.map(|who| if is_one { who } else { format!("{path} by {who}") }));
     }
     let more = known.len().saturating_sub(SHOWN_MAX);
     known.truncate(SHOWN_MAX);
@@ -283,21 +269,14 @@ pub(crate) async fn holders(client: &Client, wanted: &LockSpec) -> String {
     }
 }
 
-/// Returns the holders of one lock, or `None` if they cannot be read before the deadline, or if the
-/// queue is long.
-async fn of_path(
-    client: &Client,
-    path: &str,
-    is_semaphore: bool,
-    deadline: Instant,
-) -> Option<Vec<String>> {
+/// Returns the holders of one lock, or `None` if they cannot be read, or if the queue is long.
+async fn of_path(client: &Client, path: &str, is_semaphore: bool) -> Option<Vec<String>> {
     let queue = if is_semaphore { child(path, "locks") } else { path.to_owned() };
-    let queued = timeout(deadline - clock(), client.exists(&queue)).await.ok()?.ok()?;
+    let queued = client.exists(&queue).await.ok()?;
     if queued.is_some_and(|queue| usize::try_from(queue.num_children).unwrap_or(0) > QUEUE_MAX) {
         return None;
     }
-    let listing = list(client, path, is_semaphore);
-    let listed = timeout(deadline - clock(), listing).await.ok()?.ok()?;
+    let listed = list(client, path, is_semaphore).await.ok()?;
     // The node of this command may not be deleted yet.
     let others =
         listed.iter().filter(|contender| contender.participant.session_id != client.session_id());
@@ -326,12 +305,12 @@ const QUEUE_MAX: usize = 50;
 const SHOWN_MAX: usize = 3;
 
 /// Prints the holder of the lock from time to time, until the lock is acquired.
-pub(crate) async fn print_waiting(session: &Session, wanted: &LockSpec) {
+pub(crate) async fn print_waiting(session: &Session, task: &Task) {
     let (client, log) = (&session.client, &session.context.log);
     let begun = clock();
-    let (mut pause, is_semaphore) = (FIRST_PAUSE, wanted.is_semaphore());
+    let (mut pause, is_semaphore) = (FIRST_PAUSE, task.is_semaphore());
     // Several locks are acquired one after the other. The one that blocks is not known here.
-    let (Some(log), Some(path)) = (log, wanted.only_path()) else { return pending().await };
+    let (Some(log), Some(path)) = (log, task.only_path()) else { return pending().await };
     loop {
         sleep(pause).await;
         pause = (2 * pause).min(PAUSE_MAX);

@@ -1,10 +1,8 @@
 //! The progress of long work: a line on standard error, on a terminal only.
 
+use crate::prelude::{Duration, Instant, clock};
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
-use crate::prelude::{Duration, Instant, clock};
-
-
 
 /// The number of nodes so far.
 pub(crate) struct Progress {

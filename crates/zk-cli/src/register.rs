@@ -14,7 +14,7 @@ use crate::child::Child;
 use crate::data::NewData;
 use crate::lock_args::Leftovers;
 use crate::prelude::{ClapArgs, Duration, Failure, Instant, Output, Result, Sessions, clock};
-use crate::sessions::Context;
+use crate::sessions::{Context, until};
 use crate::signals::Signals;
 use crate::state_file::StateFile;
 use crate::time_arg::seconds;
@@ -177,11 +177,11 @@ async fn created(
             | NodeState::Closed { error: Some(error) } => return Err(error.clone().into()),
             _ => print_trouble(path, &state, output),
         }
-        let is_late = match deadline {
-            Some(deadline) => tokio::time::timeout_at(deadline, states.changed()).await.is_err(),
-            None => states.changed().await.is_err(),
+        let is_changed = tokio::select! {
+            changed = states.changed() => changed.is_ok(),
+            () = until(deadline) => false,
         };
-        if is_late {
+        if !is_changed {
             return Err(Failure::not_in_time(format!("{path}: not registered: {state}")));
         }
     }

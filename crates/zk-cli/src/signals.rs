@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
+use crate::prelude::{Failure, Result};
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{self, SignalKind};
-use crate::prelude::{Failure, Result};
-
 
 /// Handlers for all signals that would end this process and leave its command running without the
 /// lock, in force from the creation of this value. Not even a handler helps against SIGKILL.

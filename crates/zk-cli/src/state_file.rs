@@ -7,10 +7,9 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::prelude::{Failure, Output, Result};
 use nix::fcntl::{Flock, FlockArg};
 use zk_recipes::session::SessionId;
-use crate::prelude::{Failure, Output, Result};
-
 
 /// The file, which this process has locked. Otherwise a program that is started twice would take the
 /// node of its other process for that of its last run.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-
 use super::finding::{Finding, Level, time_text, whole_ms};
 use crate::prelude::{Duration, Value, json};
 

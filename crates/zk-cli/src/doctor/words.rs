@@ -1,6 +1,5 @@
 //! Four-letter words: questions to a server without a session.
 
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use zk_recipes::session::{Connector, LeaseTimes};

@@ -139,24 +139,15 @@ impl Importer<'_> {
         let may_exist = |attempt: &Attempt| {
             matches!(attempt.code(), Some(ErrorCode::NODE_EXISTS | ErrorCode::NO_AUTH))
         };
-        let both = batch.iter().zip(attempts).filter(|(_, attempt)| may_exist(attempt));
-        let (paths, mut attempts): (Vec<&String>, Vec<&mut Attempt>) =
-            both.map(|(wanted, attempt)| (&wanted.path, attempt)).unzip();
+        let existing = (0..batch.len()).filter(|at| may_exist(&attempts[*at]));
+        let existing: Vec<usize> = existing.collect();
         let (session, wants_acl) = (self.session, !self.args.no_acl);
-        let mut attempts = attempts.iter_mut();
-        let mut keep = |_: &&String, answers| {
-            if let Some(attempt) = attempts.next() {
-                attempt.present = Some(answers);
-            }
+        let read = |at: &usize| ask_node(session, &batch[*at].path, wants_acl);
+        let mut keep = |at: &usize, answers| {
+            attempts[*at].present = Some(answers);
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = ask_each(
-            &paths,
-            &mut self.at_once,
-            |path| ask_node(session, path, wants_acl),
-            &mut keep,
-        )
-        .await;
+        let Ok(()) = ask_each(&existing, &mut self.at_once, read, &mut keep).await;
     }
 
     /// Ends the import of one node. Its earlier lines are settled.
@@ -168,11 +159,13 @@ impl Importer<'_> {
     ) -> Result<()> {
         let (path, is_final) = (&wanted.path, attempt.is_final());
         self.closed.retain(|above| is_below(path, &above.path));
-        let Attempt { mut created, mut is_open, mut present } = attempt;
-        let mut was_lost = false;
+        let Attempt { mut created, is_open, mut present } = attempt;
+        let mut was_lost = created.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
         if !is_final {
             present = None;
-            (created, was_lost) = self.create_again(wanted, created, &mut is_open).await?;
+            let (again, is_lost) = self.create(wanted, is_open).await?;
+            was_lost |= is_lost;
+            created = after_loss(again, was_lost);
         }
         let Err(error) = created else { return Ok(()) };
         // The list of the parent is checked before the existence of the node.
@@ -211,44 +204,31 @@ impl Importer<'_> {
         }
     }
 
-    /// Creates a node that the first attempt has not created. Returns also whether an answer was lost.
-    async fn create_again(
-        &mut self,
-        wanted: &Wanted,
-        first: Result<(), Error>,
-        is_open: &mut bool,
-    ) -> Result<(Result<(), Error>, bool)> {
-        let (mut last, mut was_lost) = (first, false);
-        loop {
-            was_lost |= last.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
-            if *is_open && is_invalid_acl(&last) {
-                (*is_open, self.own) = (false, Own::Refused);
-            }
-            let (created, is_lost) = self.create(wanted, *is_open).await?;
-            was_lost |= is_lost;
-            if *is_open && is_invalid_acl(&created) {
-                last = created;
-                continue;
-            }
-            return Ok((after_loss(created, was_lost), was_lost));
-        }
-    }
-
-    /// Creates a node, with the entry of this client if it `is_open`, and counts it. Returns also whether an
-    /// answer was lost.
+    /// Creates a node, and counts it. If it `is_open` and the server takes that, it has the entry of this
+    /// client. Returns also whether an answer was lost.
     async fn create(
         &mut self,
         wanted: &Wanted,
         is_open: bool,
     ) -> Result<(Result<(), Error>, bool)> {
-        if is_open {
-            self.opens(&wanted.path)?;
+        let mut was_lost = false;
+        loop {
+            let is_open = is_open && !matches!(self.own, Own::Refused);
+            if is_open {
+                self.opens(&wanted.path)?;
+            }
+            let request = |client: &Client| create(client, wanted, is_open);
+            let (created, is_lost) = repeat(self.session, request).await;
+            let created = created.map(drop);
+            was_lost |= is_lost;
+            self.has_created(wanted, is_open, &created);
+            match created {
+                Err(error) if is_open && error.code() == Some(ErrorCode::INVALID_ACL) => {
+                    self.own = Own::Refused;
+                }
+                created => return Ok((after_loss(created, was_lost), was_lost)),
+            }
         }
-        let (created, was_lost) =
-            repeat(self.session, |client| create(client, wanted, is_open)).await;
-        let created = created.map(drop);
-        self.has_created(wanted, is_open, &created);
-        Ok((created, was_lost))
     }
 }
 
@@ -269,8 +249,4 @@ fn create(
         Kind::Container => new.mode(CreateMode::Container).create(),
         Kind::Ttl { ms } => new.ttl(Duration::from_millis(ms)).create(),
     }
-}
-
-fn is_invalid_acl(created: &Result<(), Error>) -> bool {
-    created.as_ref().is_err_and(|error| error.code() == Some(ErrorCode::INVALID_ACL))
 }

@@ -10,9 +10,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
 use crate::prelude::{Failure, Output, Result, Session};
-
+use zk_recipes::session::{Acl, Client, Error, ErrorCode, Perms};
 
 /// A digest of a random user with a random password, in a file that only this user reads.
 #[derive(Clone, Debug)]

@@ -108,16 +108,14 @@ impl Importer<'_> {
         let Some(above) = self.closed.last().filter(is_parent).cloned() else {
             return Ok(false);
         };
-        match self.open(&above.path, &above.list).await {
-            Err(failure) if failure.is_no_auth() => Ok(false),
-            opened => {
-                let is_opened = opened?;
-                if is_opened {
-                    self.closed.pop();
-                }
-                Ok(is_opened)
-            }
+        let is_opened = match self.open(&above.path, &above.list).await {
+            Err(failure) if failure.is_no_auth() => false,
+            opened => opened?,
+        };
+        if is_opened {
+            self.closed.pop();
         }
+        Ok(is_opened)
     }
 
     /// Returns true if this client can have an entry in a list. It presents a one-time identity if it has

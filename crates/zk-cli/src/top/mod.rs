@@ -23,7 +23,6 @@ pub(crate) use self::terminal::restore_terminal;
 use self::terminal::{Key, Terminal};
 use crate::participants::{self, Listed};
 use crate::prelude::{ClapArgs, Duration, Instant, Result, Session, Sessions, Value, clock, json};
-use crate::sessions::wall_clock;
 use crate::signals::Signals;
 use crate::text::printable;
 use crate::time_arg::positive_seconds;
@@ -252,7 +251,7 @@ async fn read_queue(
                 let path = &mut participant.path;
                 *path = path.strip_prefix(&below).unwrap_or(path).to_owned();
             }
-            Ok(participants::table(&listed, wall_clock(), Terminal::size().0))
+            Ok(participants::table(&listed, Terminal::size().0))
         }
         Err(failure) if failure.is_rejection() => Ok(vec![failure.to_string()]),
         Err(failure) => Err(failure),

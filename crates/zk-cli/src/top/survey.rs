@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-
 use zk_recipes::session::{Error, NodeData, Stat, Zxid, path};
 use zk_recipes::{Mutex, Recipe};
 

@@ -4,10 +4,9 @@ use std::io::{Read, Write, stdin, stdout};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
+use crate::prelude::{Failure, Result};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 use tokio::sync::mpsc;
-use crate::prelude::{Failure, Result};
-
 
 /// A key of the keyboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ mod subtree;
 
 use std::ffi::OsString;
 
-
 use self::node::NodeWatch;
 use self::reaction::{Ending, Reaction};
 use self::subtree::SubtreeWatch;
