@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, StdoutLock, Write, stdout};
 
-use zk_recipes::session::{ErrorCode, NodeAcl, NodeData, SessionId};
+use zk_recipes::session::{NodeAcl, NodeData};
 
 use crate::acl;
 use crate::at_once::{AtOnce, NodeAnswers, ask_each, ask_node};
@@ -104,50 +104,42 @@ impl<'a> Exporter<'a> {
             self.unreadable += 1;
             return Ok(());
         }
-        let (data, acl) = match (data, acl.transpose()) {
-            (Ok(data), Ok(acl)) => (data, acl),
-            (Err(error), _) | (_, Err(error)) if error.is_no_node() => {
-                return Ok(());
+        let (data, acl) = match data.and_then(|data| Ok((data, acl.transpose()?))) {
+            Ok(read) => read,
+            Err(error) if error.is_no_node() => return Ok(()),
+            Err(error) if error.is_no_auth() => {
+                return self.leave_out(path, "no permission to read it", error.into());
             }
-            (Err(error), _) | (_, Err(error)) => {
-                if self.may_skip(path) && error.code() == Some(ErrorCode::NO_AUTH) {
-                    self.leave_out(path, "no permission to read it");
-                    return Ok(());
-                }
-                return Err(error.into());
-            }
+            Err(error) => return Err(error.into()),
         };
-        if data.stat.ephemeral_owner != SessionId::NONE {
+        if data.stat.is_ephemeral() {
             self.ephemerals += 1;
             return Ok(());
         }
         if acl.iter().flat_map(|known| &known.acl).any(acl::hides_hash) {
             let why = "no permission to read the hashes in its access control list";
-            if self.may_skip(path) {
-                self.leave_out(path, why);
-                return Ok(());
-            }
             let advice = "it could not be imported; see --no-acl and --skip-unreadable";
-            return Err(Failure::denied(format!("{path}: {why}: {advice}")));
+            let failure = Failure::denied(format!("{path}: {why}: {advice}"));
+            return self.leave_out(path, why, failure);
         }
         self.print(path, &data, acl.as_ref())?;
         self.progress.one_more();
         Ok(())
     }
 
-    /// Without the exported node itself, nothing is left.
-    fn may_skip(&self, path: &str) -> bool {
-        self.args.skip_unreadable && path != self.args.path
-    }
-
-    /// Leaves out a node that this client may not read.
-    fn leave_out(&mut self, path: &str, why: &str) {
+    /// Leaves out a node that this client may not read, or returns the failure. Without the exported node
+    /// itself, nothing is left.
+    fn leave_out(&mut self, path: &str, why: &str, failure: Failure) -> Result<()> {
+        if !self.args.skip_unreadable || path == self.args.path {
+            return Err(failure);
+        }
         self.unreadable += 1;
         self.left_out = Some(path.to_owned());
         if self.unreadable <= NODES_TOLD {
             self.progress.hide();
             self.output.note(&format!("{path} is left out: {why}"));
         }
+        Ok(())
     }
 
     fn print(&mut self, path: &str, data: &NodeData, acl: Option<&NodeAcl>) -> Result<()> {
@@ -164,24 +156,23 @@ impl<'a> Exporter<'a> {
 
     /// Prints the last line, and the numbers of nodes that are left out.
     fn finish(mut self) -> Result<()> {
-        let (nodes, ephemerals, unreadable) =
-            (self.progress.done(), self.ephemerals, self.unreadable);
-        self.write(&if self.args.skip_unreadable {
-            json!({ "nodes": nodes, "unreadable": unreadable })
-        } else {
-            json!({ "nodes": nodes })
-        })?;
+        let (output, ephemerals, unreadable) = (self.output, self.ephemerals, self.unreadable);
+        let mut last = json!({ "nodes": self.progress.done() });
+        if self.args.skip_unreadable {
+            last["unreadable"] = unreadable.into();
+        }
+        self.write(&last)?;
         self.progress.hide();
         if ephemerals > 0 {
             let text = match ephemerals {
                 1 => "1 ephemeral node is left out".to_owned(),
                 _ => format!("{ephemerals} ephemeral nodes are left out"),
             };
-            self.output.print_error(&text, || json!({ "note": text, "ephemerals": ephemerals }));
+            output.print_error(&text, || json!({ "note": text, "ephemerals": ephemerals }));
         }
         if unreadable > 0 {
             let text = format!("{unreadable} nodes are left out: no permission to read them");
-            self.output.print_error(&text, || json!({ "note": text, "unreadable": unreadable }));
+            output.print_error(&text, || json!({ "note": text, "unreadable": unreadable }));
         }
         Ok(())
     }

@@ -220,24 +220,21 @@ async fn hold(
             pending().await
         }
     });
-    loop {
+    let failure = loop {
         tokio::select! {
             // After a pause of this process, both may be ready. The loss gives more information, so
             // it is polled first.
             biased;
             reason = &mut lost => {
-                let (path, cause) = (lock.lost_path(), client.last_disconnect());
-                child.end(contender.kill_after()).await;
-                return Err(Failure::lost(&path, reason, cause));
+                break Failure::lost(&lock.lost_path(), reason, client.last_disconnect());
             }
-            () = &mut asked_for => {
-                child.end(contender.kill_after()).await;
-                return Err(Failure::revoked(task.only_path().unwrap_or(&nodes)));
-            }
+            () = &mut asked_for => break Failure::revoked(task.only_path().unwrap_or(&nodes)),
             // Before the end of the command: a terminal sends Ctrl-C to both, and a signal that is read
             // later would end the wait for the release.
             signal = signals.next() => child.signal(signal),
             code = child.wait() => return code,
         }
-    }
+    };
+    child.end(contender.kill_after()).await;
+    Err(failure)
 }

@@ -171,27 +171,26 @@ impl Security {
         let cert = self.cert.iter().map(|file| format!("certificate {}", file.display()));
         let all: Vec<String> = known.chain(sasl).chain(cert).collect();
         let kept_back = self.kept_back();
-        match (all.is_empty(), kept_back.is_empty()) {
-            (true, true) => {
-                "without credentials; see --auth, --sasl and --cert in zk --help".to_owned()
-            }
-            (true, false) => format!("without credentials{kept_back}"),
-            (false, _) => format!("presented: {}{kept_back}", all.join(", ")),
+        if !all.is_empty() {
+            return format!("presented: {}{kept_back}", all.join(", "));
         }
+        let see = "; see --auth, --sasl and --cert in zk --help";
+        format!("without credentials{}", if kept_back.is_empty() { see } else { &kept_back })
     }
 
     /// Says which secrets the `zk` that runs this command keeps from it, and what to use instead.
     fn kept_back(&self) -> String {
         let has_auth = !self.auth.is_empty() || self.auth_file.is_some();
-        let auth = (AUTH, "ZK_AUTH_FILE", has_auth);
         let has_password = self.sasl_password_file.is_some();
-        let password = (SASL_PASSWORD, "ZK_SASL_PASSWORD_FILE", has_password);
-        let needed = [auth, password].into_iter().filter(|(_, _, is_replaced)| !is_replaced);
-        let kept = needed.filter(|(name, _, _)| is_kept_back(name));
-        kept.map(|(name, file, _)| {
+        let secrets = [
+            (AUTH, "ZK_AUTH_FILE", has_auth),
+            (SASL_PASSWORD, "ZK_SASL_PASSWORD_FILE", has_password),
+        ];
+        let kept = secrets.iter().filter(|(name, _, has_other)| !has_other && is_kept_back(name));
+        let text = |(name, file, _): &(&str, &str, bool)| {
             format!("; zk keeps {name} from the commands that it runs: use {file}")
-        })
-        .collect()
+        };
+        kept.map(text).collect()
     }
 
     /// Returns what the servers are shown. DIGEST-MD5 sends no password, and protects nothing after the
@@ -216,49 +215,40 @@ impl Security {
 
     /// Returns all credentials. The file may be a pipe, which can be read only once.
     pub(crate) fn credentials(&self) -> Result<Vec<Credential>> {
-        let lines = match &self.auth_file {
-            Some(file) => {
-                let not_text = |_| Failure::other(format!("{}: not UTF-8", file.display()));
-                String::from_utf8(read_file(file)?).map_err(not_text)?
+        let mut all = Vec::new();
+        for text in &self.auth {
+            // A shell removes the newline at the end of a secret, and an orchestrator does not. It would be
+            // another identity.
+            let text = text.0.trim_end_matches(['\r', '\n']);
+            all.push(credential(text).map_err(Failure::usage)?);
+        }
+        let Some(file) = &self.auth_file else { return Ok(all) };
+        let not_text = |_| Failure::other(format!("{}: not UTF-8", file.display()));
+        let text = String::from_utf8(read_file(file)?).map_err(not_text)?;
+        for (at, line) in text.lines().map(str::trim_start).enumerate() {
+            if !line.is_empty() && !line.starts_with('#') {
+                let at_line = |why| Failure::usage(format!("{}:{}: {why}", file.display(), at + 1));
+                all.push(credential(line).map_err(at_line)?);
             }
-            None => String::new(),
-        };
-        let lines = lines.lines().map(str::trim_start).enumerate();
-        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let of_file = lines.map(|(at, line)| {
-            let file = self.auth_file.as_deref().unwrap_or_else(|| Path::new("")).display();
-            credential(line)
-                .map_err(|reason| Failure::usage(format!("{file}:{}: {reason}", at + 1)))
-        });
-        // A shell removes the newline at the end of a secret, and an orchestrator does not. It would be
-        // another identity.
-        let of_options =
-            self.auth.iter().map(|text| credential(text.0.trim_end_matches(['\r', '\n'])));
-        let of_options = of_options.map(|parsed| parsed.map_err(Failure::usage));
-        of_options.chain(of_file).collect()
+        }
+        Ok(all)
     }
 
     /// Returns notes about files with secrets that all users of this machine can read.
     pub(crate) fn notes_about_files(&self) -> Vec<String> {
         let is_public = |file: &&PathBuf| {
-            fs::metadata(file).is_ok_and(|metadata| {
-                metadata.is_file() && metadata.permissions().mode() & 0o004 != 0
-            })
+            let metadata = fs::metadata(file);
+            metadata.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o004 != 0)
         };
-        let key = if self.key.is_some() { &self.key } else { &self.cert };
         let has_key = |file: &&PathBuf| {
-            fs::read(file)
-                .is_ok_and(|pem| String::from_utf8_lossy(&pem).contains("PRIVATE KEY-----"))
+            let pem = fs::read(file).unwrap_or_default();
+            String::from_utf8_lossy(&pem).contains("PRIVATE KEY-----")
         };
-        let key = key.iter().filter(has_key);
-        [&self.auth_file, &self.sasl_password_file]
-            .into_iter()
-            .flatten()
-            .chain(key)
-            .filter(is_public)
-            .map(|file| {
-                format!("{}: all users of this machine can read it: chmod o= it", file.display())
-            })
+        let key = self.key.as_ref().or(self.cert.as_ref()).filter(has_key);
+        let files = [self.auth_file.as_ref(), self.sasl_password_file.as_ref(), key];
+        let public = files.into_iter().flatten().filter(is_public).map(|file| file.display());
+        public
+            .map(|file| format!("{file}: all users of this machine can read it: chmod o= it"))
             .collect()
     }
 
@@ -303,14 +293,11 @@ fn credential(text: &str) -> Result<Credential, &'static str> {
 /// A mistyped name is reported with the file, and at once.
 fn check(file: &Path) -> Result<()> {
     let found = fs::metadata(file).map_err(|error| unreadable(file.display(), &error))?;
-    if found.is_file() {
-        Ok(())
-    } else {
-        Err(Failure::other(format!(
-            "{}: not a regular file, which is needed because each connection reads it again",
-            file.display()
-        )))
+    if !found.is_file() {
+        let why = "not a regular file, which is needed because each connection reads it again";
+        return Err(Failure::other(format!("{}: {why}", file.display())));
     }
+    Ok(())
 }
 
 /// Reads a password. The error of a file without one names the file.

@@ -82,15 +82,12 @@ pub(super) async fn differences(client: &Client, listed: &[Listed]) -> Vec<Findi
 
 async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut is_member = vec![false; listed.len()];
+    let mut strangers: Vec<&Listed> = listed.iter().collect();
     for member in &config.members {
         let Some((name, port)) = address(member) else { continue };
         let addresses = resolve(name).await;
         let is_this = |server: &Listed| server.is_member(name, &addresses, port);
-        is_member
-            .iter_mut()
-            .zip(listed)
-            .for_each(|(is_member, server)| *is_member |= is_this(server));
+        strangers.retain(|server| !is_this(server));
         if member.is_observer || listed.iter().any(is_this) {
             continue;
         }
@@ -101,13 +98,11 @@ async fn compare(config: &EnsembleConfig, listed: &[Listed]) -> Vec<Finding> {
         findings.push(Finding { server, ..finding });
     }
     // If no name fits, the servers have other names here, for example that of a proxy.
-    if is_member.contains(&true) {
-        let strangers = listed.iter().zip(&is_member).filter(|(_, is_member)| !**is_member);
-        findings.extend(strangers.map(|(server, _)| {
-            let why = "the ensemble has removed it or never had it, or this is another name of one";
-            let text = format!("not a member of the ensemble: {why}");
-            Finding::of(&server.host, Level::Warning, "not_a_member", text)
-        }));
+    if strangers.len() < listed.len() {
+        let why = "the ensemble has removed it or never had it, or this is another name of one";
+        let text = format!("not a member of the ensemble: {why}");
+        let finding = |host| Finding::of(host, Level::Warning, "not_a_member", text.as_str());
+        findings.extend(strangers.into_iter().map(|server| finding(&server.host)));
     }
     findings
 }
