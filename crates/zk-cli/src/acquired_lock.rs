@@ -200,7 +200,7 @@ mod tests {
         };
         let several = Refused { message: format!("lock /l: {}", node()), error: node() };
         for failure in [Failure::from(node()), Failure::from(several)] {
-            assert_eq!(failure.code(), FOREIGN_NODE);
+            assert_eq!(failure.code, FOREIGN_NODE);
             let message = failure.to_string();
             let says = "use another path, or --allow-foreign-nodes";
             assert!(message.ends_with(says), "{message}");

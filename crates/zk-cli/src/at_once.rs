@@ -50,8 +50,11 @@ pub(crate) async fn ask_each<'i, I, F: Future<Output: Answer>, E>(
     seen: &mut dyn FnMut(&'i I, F::Output) -> Result<(), E>,
 ) -> Result<(), E> {
     while !items.is_empty() {
-        let chunk;
-        (chunk, items) = items.split_at(at_once.next().min(items.len()));
+        let room = READS_BYTES_MAX / at_once.largest.max(1);
+        let next = (at_once.before * 4).max(READS_AT_FIRST).min(room).clamp(1, NODES_AT_ONCE);
+        at_once.before = next;
+        let (chunk, behind) = items.split_at(next.min(items.len()));
+        items = behind;
         let asked: Vec<F> = chunk.iter().map(&ask).collect();
         for (item, asked) in chunk.iter().zip(asked) {
             let answer = asked.await;
@@ -63,23 +66,23 @@ pub(crate) async fn ask_each<'i, I, F: Future<Output: Answer>, E>(
 }
 
 /// The data of a node, and its access control list if the command needs it.
-pub(crate) type NodeAnswers = (Result<NodeData, Error>, Option<Result<NodeAcl, Error>>);
+pub(crate) type ReadNode = (NodeData, Option<NodeAcl>);
 
 /// Asks for the data of a node and, if wanted, for its access control list.
 pub(crate) fn ask_node<'a>(
     session: &'a Session,
     path: &'a str,
     wants_acl: bool,
-) -> impl Future<Output = NodeAnswers> + use<'a> {
+) -> impl Future<Output = Result<ReadNode, Error>> + use<'a> {
     let data = ask(session, move |client| client.get_data(path));
     let acl = wants_acl.then(|| ask(session, move |client| client.get_acl(path)));
     async move {
-        let data = data.await;
+        let data = data.await?;
         let acl = match acl {
-            Some(acl) => Some(acl.await),
+            Some(acl) => Some(acl.await?),
             None => None,
         };
-        (data, acl)
+        Ok((data, acl))
     }
 }
 
@@ -101,7 +104,9 @@ pub(crate) fn ask<'a, T, R: Fn(&Client) -> Pending<T> + 'a>(
 /// Answer that is kept until the answers before it have been used.
 pub(crate) trait Answer {
     /// Returns the bytes that it takes, if they may be many.
-    fn memory(&self) -> usize;
+    fn memory(&self) -> usize {
+        0
+    }
 }
 
 impl Answer for NodeData {
@@ -122,21 +127,17 @@ impl Answer for Children {
     }
 }
 
-impl Answer for Option<Stat> {
+impl Answer for Option<Stat> {}
+
+impl Answer for ReadNode {
     fn memory(&self) -> usize {
-        0
+        self.0.memory() + self.1.as_ref().map_or(0, Answer::memory)
     }
 }
 
 impl<T: Answer> Answer for Result<T, Error> {
     fn memory(&self) -> usize {
         self.as_ref().map_or(0, Answer::memory)
-    }
-}
-
-impl Answer for NodeAnswers {
-    fn memory(&self) -> usize {
-        self.0.memory() + self.1.as_ref().map_or(0, Answer::memory)
     }
 }
 
@@ -147,15 +148,6 @@ pub(crate) struct AtOnce {
     largest: usize,
     /// The number of the last time. It grows step by step, because the first answers may be small.
     before: usize,
-}
-
-impl AtOnce {
-    /// Returns how many nodes are read next.
-    fn next(&mut self) -> usize {
-        let room = READS_BYTES_MAX / self.largest.max(1);
-        self.before = (self.before * 4).max(READS_AT_FIRST).min(room).clamp(1, NODES_AT_ONCE);
-        self.before
-    }
 }
 
 /// Nodes that are read at once at first.

@@ -129,10 +129,8 @@ impl Child {
         let adopts = descendants::adopt_orphans();
         let earlier = descendants::all(Pid::this());
         let process = command.spawn().map_err(|error| Failure::not_started(program, &error))?;
-        let pid = process.id().and_then(|id| i32::try_from(id).ok());
-        let pid = Pid::from_raw(pid.ok_or_else(|| {
-            Failure::other(format!("{}: it has no process id", Path::new(program).display()))
-        })?);
+        let no_id = || format!("{}: it has no process id", Path::new(program).display());
+        let pid = pid(&process).ok_or_else(|| Failure::other(no_id()))?;
         RUNNING.store(pid.as_raw(), Ordering::SeqCst);
         Ok(Self {
             process,
@@ -192,7 +190,7 @@ impl Child {
         let Some(signal) = self.ending.take() else { return };
         let has_group = self.has_group && signal == Signal::SIGTERM;
         let is_left_out = |process: Process| !has_group || process.group != self.pid;
-        descendants::signal(Pid::this(), Signal::SIGTERM, &self.earlier, is_left_out);
+        descendants::signal(Signal::SIGTERM, &self.earlier, is_left_out);
     }
 
     /// Ends the command and all processes it has started: by SIGTERM, and after `grace` by SIGKILL.
@@ -213,7 +211,7 @@ impl Child {
     }
 
     async fn first_process(&mut self) -> io::Result<ExitStatus> {
-        let command = self.process.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        let command = pid(&self.process);
         loop {
             tokio::select! {
                 biased;
@@ -272,7 +270,7 @@ impl Child {
             let own = if self.has_group { process.group } else { process.pid };
             !may_reach || own != self.pid
         };
-        descendants::signal(Pid::this(), signal, &self.earlier, is_other) || is_reached
+        descendants::signal(signal, &self.earlier, is_other) || is_reached
     }
 
     /// Returns the argument of kill(2) for the command.
@@ -290,6 +288,11 @@ impl Drop for Child {
     fn drop(&mut self) {
         RUNNING.store(0, Ordering::SeqCst);
     }
+}
+
+/// Returns the process id of a command, until its status was collected.
+fn pid(process: &tokio::process::Child) -> Option<Pid> {
+    Some(Pid::from_raw(i32::try_from(process.id()?).ok()?))
 }
 
 /// Returns the argument of kill(2) for a process group.

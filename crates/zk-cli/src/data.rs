@@ -48,20 +48,20 @@ impl NewData {
         if let Some(read) = self.read.get() {
             return Ok(Some(read));
         }
-        let read = match (self.data.as_deref(), &self.file) {
-            (Some("-"), _) => all_of(io::stdin().lock(), "standard input")?,
+        let (name, read) = match (self.data.as_deref(), &self.file) {
+            (Some("-"), _) => (STDIN.to_owned(), all_of(io::stdin().lock(), STDIN)?),
             (Some(data), _) => return Ok(Some(data.as_bytes())),
-            (None, Some(path)) => read_file(path)?,
+            (None, Some(path)) => (path.display().to_string(), read_file(path)?),
             (None, None) => return Ok(None),
         };
         if read.is_empty() && !self.allow_empty {
-            let name = self.file.as_ref().map(|path| path.display().to_string());
-            let name = name.unwrap_or_else(|| "standard input".to_owned());
             return Err(Failure::other(format!("{name} is empty; --allow-empty accepts that")));
         }
         Ok(Some(self.read.get_or_init(|| read)))
     }
 }
+
+const STDIN: &str = "standard input";
 
 /// Reads all of `source`, up to [`INPUT_MAX`] bytes.
 pub(crate) fn all_of(source: impl Read, name: &str) -> Result<Vec<u8>> {

@@ -2,10 +2,10 @@
 
 use std::io::{IsTerminal, StdoutLock, Write, stdout};
 
-use zk_recipes::session::{NodeAcl, NodeData};
+use zk_recipes::session::{Error, NodeAcl, NodeData};
 
 use crate::acl;
-use crate::at_once::{AtOnce, NodeAnswers, ask_each, ask_node};
+use crate::at_once::{AtOnce, ReadNode, ask_each, ask_node};
 use crate::output::{data_json, json_line};
 use crate::prelude::{ClapArgs, Failure, Output, Result, Session, Value, json};
 use crate::progress::Progress;
@@ -98,13 +98,13 @@ impl<'a> Exporter<'a> {
     }
 
     /// Prints a node, unless it was deleted meanwhile.
-    fn add(&mut self, path: &str, (data, acl): NodeAnswers) -> Result<()> {
+    fn add(&mut self, path: &str, read: Result<ReadNode, Error>) -> Result<()> {
         // A node without its parent could not be imported.
         if self.left_out.as_ref().is_some_and(|above| is_below(path, above)) {
             self.unreadable += 1;
             return Ok(());
         }
-        let (data, acl) = match data.and_then(|data| Ok((data, acl.transpose()?))) {
+        let (data, acl) = match read {
             Ok(read) => read,
             Err(error) if error.is_no_node() => return Ok(()),
             Err(error) if error.is_no_auth() => {

@@ -40,10 +40,10 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 /// An error that ends the command: an exit status and a one-line message.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    code: u8,
+    pub(crate) code: u8,
     message: String,
     /// Whether the session has ended and the last request was not applied.
-    starts_over: bool,
+    pub(crate) starts_over: bool,
     /// Whether an access control list, or the server, rejected what the client presented.
     is_denied: bool,
     /// The error code of the server, if it rejected a request.
@@ -219,15 +219,6 @@ impl Failure {
     /// status is the one that a shell reports for a command killed by the signal.
     pub(crate) fn interrupted(signal: u8) -> Self {
         Self::new(128 + signal, "interrupted".to_owned())
-    }
-
-    /// Returns true if the request may be repeated in another session, because nothing was applied.
-    pub(crate) fn starts_over(&self) -> bool {
-        self.starts_over
-    }
-
-    pub(crate) fn code(&self) -> u8 {
-        self.code
     }
 
     pub(crate) fn to_json(&self) -> Value {

@@ -1,29 +1,14 @@
 //! The commands that open sessions.
+//!
+//! A new command has its options and a function in a file of its own, and a line in one of the tables here.
+//! The function gets a session and the options, and prints its answer to the output of the session.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use clap::Subcommand;
 
-use crate::acl::{self, SetAcl};
-use crate::barrier::{self, BarrierArgs};
-use crate::bench::{self, BenchArgs};
-use crate::counter::{self, Counter};
-use crate::discover::{self, Discover};
-use crate::ensemble::{self, Reconfig};
-use crate::export::{self, Export};
-use crate::import::{self, Import};
-use crate::lock;
-use crate::lock_args::{Elect, Lock, Multilock, Semaphore};
-use crate::node_arg::{Node, Nothing};
-use crate::nodes::{self, Create, Delete, Ls, Revoke, Set, Sync};
-use crate::participants::{self, Participants};
 use crate::prelude::{Result, Session, Sessions};
-use crate::register::{self, Register};
-use crate::subtree::{self, Ephemerals, Find, Tree};
-use crate::top::{self, Top};
-use crate::txn::{self, Txn};
-use crate::watch::{self, WatchArgs};
 
 /// Declares commands: the help of each, its options, and the function that runs it.
 macro_rules! commands {
@@ -53,34 +38,34 @@ commands! {
     /// A command that opens sessions.
     enum InSession(Sessions) -> u8 {
         /// Run a command while holding a lock.
-        Lock(Lock) => lock::run,
+        Lock(crate::lock_args::Lock) => crate::lock::run,
 
         /// Run a command while this candidate leads an election.
-        Elect(Elect) => lock::run,
+        Elect(crate::lock_args::Elect) => crate::lock::run,
 
         /// Run a command while holding permits of a semaphore.
-        Semaphore(Semaphore) => lock::run,
+        Semaphore(crate::lock_args::Semaphore) => crate::lock::run,
 
         /// Run a command while holding several locks.
-        Multilock(Multilock) => lock::run,
+        Multilock(crate::lock_args::Multilock) => crate::lock::run,
 
         /// Keep a node while a command runs, over lost sessions.
-        Register(Register) => register::run,
+        Register(crate::register::Register) => crate::register::run,
 
         /// List the services below a path, or the instances of one, or follow them.
-        Discover(Discover) => discover::run,
+        Discover(crate::discover::Discover) => crate::discover::run,
 
         #[command(flatten)]
         Plain(Plain) => Plain::run_with,
 
         /// Print the events of a node, or of all nodes below it, until interrupted.
-        Watch(WatchArgs) => watch::run,
+        Watch(crate::watch::WatchArgs) => crate::watch::run,
 
         /// Show the locks below a path, live: holder, waiters, hand-offs.
-        Top(Top) => top::run,
+        Top(crate::top::Top) => crate::top::run,
 
         /// Measure what the ensemble can do.
-        Bench(BenchArgs) => bench::run,
+        Bench(crate::bench::BenchArgs) => crate::bench::run,
     }
 }
 
@@ -94,7 +79,7 @@ commands! {
         #[command(after_help = "\
 Example:
   zk revoke $(zk participants /locks/report | head -1 | cut -f 1)")]
-        Revoke(Revoke) => nodes::revoke,
+        Revoke(crate::nodes::Revoke) => crate::nodes::revoke,
 
         /// List the holder of a lock and its waiters, in order.
         ///
@@ -109,10 +94,10 @@ Example:
         /// If the path does not exist, nothing is listed, and the exit status is 0: servers delete the
         /// path of a lock that nobody uses. A line on standard error tells it, as it does if the path is not
         /// one of a lock.
-        Participants(Participants) => participants::run,
+        Participants(crate::participants::Participants) => crate::participants::run,
 
         /// Create a node and print its path.
-        Create(Create) => nodes::create,
+        Create(crate::nodes::Create) => crate::nodes::create,
 
         /// Print a node's data, as it is.
         #[command(after_help = "\
@@ -120,44 +105,44 @@ Examples:
   zk get /app/config
   zk get /app/config --json
   zk get /app/logo > logo.png")]
-        Get(Node) => nodes::get,
+        Get(crate::node_arg::Node) => crate::nodes::get,
 
         /// Replace a node's data, from the command line, standard input or a file.
-        Set(Set) => nodes::set,
+        Set(crate::nodes::Set) => crate::nodes::set,
 
         /// Delete a node.
-        Delete(Delete) => nodes::delete,
+        Delete(crate::nodes::Delete) => crate::nodes::delete,
 
         /// Apply several operations in one transaction.
-        Txn(Txn) => txn::run,
+        Txn(crate::txn::Txn) => crate::txn::run,
 
         /// Check whether a node exists: `true`, or `false` and exit status 1.
         #[command(after_help = "\
 Example:
   zk exists /app/config")]
-        Exists(Node) => nodes::exists,
+        Exists(crate::node_arg::Node) => crate::nodes::exists,
 
         /// List the names of a node's children, sorted.
         #[command(after_help = "\
 Examples:
   zk ls /
   zk ls /app --recursive")]
-        Ls(Ls) => nodes::ls,
+        Ls(crate::nodes::Ls) => crate::nodes::ls,
 
         /// Draw a node and the nodes below it.
-        Tree(Tree) => subtree::tree,
+        Tree(crate::subtree::Tree) => crate::subtree::tree,
 
         /// List the paths of the nodes below a node that match.
-        Find(Find) => subtree::find,
+        Find(crate::subtree::Find) => crate::subtree::find,
 
         /// List the ephemeral nodes below a node: the session, a tab, the path.
-        Ephemerals(Ephemerals) => subtree::ephemerals,
+        Ephemerals(crate::subtree::Ephemerals) => crate::subtree::ephemerals,
 
         /// Print the number of nodes below a node.
         #[command(after_help = "\
 Example:
   zk count /app")]
-        Count(Node) => subtree::count,
+        Count(crate::node_arg::Node) => crate::subtree::count,
 
         /// Print a counter, or add to it.
         ///
@@ -167,13 +152,13 @@ Example:
         /// An addition never counts twice. If the connection is lost and the node does not show the
         /// outcome, the command fails, and says that the request may have been applied. With --once the
         /// command can be repeated: of all additions with one id, one counts.
-        Counter(Counter) => counter::run,
+        Counter(crate::counter::Counter) => crate::counter::run,
 
         /// Wait until a barrier is removed; set it, or remove it.
         ///
         /// The barrier is set while its node exists, as that of Curator's DistributedBarrier. It outlives
         /// the command that sets it. Its removal ends the wait of all commands and Java services.
-        Barrier(BarrierArgs) => barrier::run,
+        Barrier(crate::barrier::BarrierArgs) => crate::barrier::run,
 
         /// Print a node and all below it as JSON lines: data and access control lists.
         ///
@@ -184,7 +169,7 @@ Example:
         /// meanwhile appear as they are read. Servers hide the hashes of digests from clients that may
         /// not set the access control list of a node. Such a node ends the export, and so does a node that
         /// this client may not read: see --no-acl and --skip-unreadable.
-        Export(Export) => export::run,
+        Export(crate::export::Export) => crate::export::run,
 
         /// Create the nodes of JSON lines on standard input, as zk export prints them.
         ///
@@ -201,7 +186,7 @@ Example:
         /// the entry, and its repetition removes it: with the same credentials, or with --resume FILE.
         /// Servers before 3.7 do not tell a client its identities: with credentials, the repetition
         /// needs --overwrite there. The lines must be in the order of zk export.
-        Import(Import) => import::run,
+        Import(crate::import::Import) => crate::import::run,
 
         /// Wait until the server has applied all that the leader has.
         ///
@@ -210,7 +195,7 @@ Example:
         #[command(after_help = "\
 Example:
   zk sync && zk get /app/config")]
-        Sync(Sync) => nodes::sync,
+        Sync(crate::nodes::Sync) => crate::nodes::sync,
 
         /// Print the servers of the ensemble, as the ensemble knows them.
         ///
@@ -219,16 +204,16 @@ Example:
         #[command(after_help = "\
 Example:
   zk config --json")]
-        Config(Nothing) => ensemble::config,
+        Config(crate::node_arg::Nothing) => crate::ensemble::config,
 
         /// Add servers to the ensemble, or remove them.
-        Reconfig(Reconfig) => ensemble::reconfig,
+        Reconfig(crate::ensemble::Reconfig) => crate::ensemble::reconfig,
 
         /// Print the status of a node.
         #[command(after_help = "\
 Example:
   zk stat /app/config")]
-        Stat(Node) => nodes::stat,
+        Stat(crate::node_arg::Node) => crate::nodes::stat,
 
         /// Print a node's access control list, one SCHEME:ID:PERMS a line.
         ///
@@ -236,10 +221,10 @@ Example:
         #[command(after_help = "\
 Example:
   zk getacl /app/config")]
-        Getacl(Node) => acl::get,
+        Getacl(crate::node_arg::Node) => crate::acl::get,
 
         /// Replace the access control list of a node, or of a node and all below it.
-        Setacl(SetAcl) => acl::set,
+        Setacl(crate::acl::SetAcl) => crate::acl::set,
 
         /// Print the identities of this client on the server, one SCHEME:ID a line.
         ///
@@ -249,7 +234,7 @@ Example:
         #[command(after_help = "\
 Example:
   zk whoami")]
-        Whoami(Nothing) => acl::who_am_i,
+        Whoami(crate::node_arg::Nothing) => crate::acl::who_am_i,
     }
 }
 

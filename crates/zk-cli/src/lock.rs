@@ -38,6 +38,13 @@ pub(crate) async fn run(sessions: Sessions, options: &impl Contend) -> Result<u8
     run_task(sessions, options.task()?).await
 }
 
+/// A task, and what it needs while it runs.
+struct Holder {
+    sessions: Sessions,
+    task: Task,
+    signals: Signals,
+}
+
 async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8> {
     sessions.name = task.contender.client_name();
     if !task.is_single_try() {
@@ -46,35 +53,33 @@ async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8> {
     if task.stands_again {
         sessions.keep_trying();
     }
-    let mut signals = Signals::new()?;
+    let mut holder = Holder { sessions, task, signals: Signals::new()? };
     loop {
-        let (session, lock) = match acquire(&mut sessions, &task, &mut signals).await {
+        let (session, lock) = match holder.acquire().await {
             Ok(acquired) => acquired,
             Err(failure) => {
                 // The close deletes the contender's node, so that no other client waits behind it.
-                sessions.close().await;
+                holder.sessions.close().await;
                 return Err(failure);
             }
         };
-        let failure = match hold(&session, &lock, &task, &mut signals).await {
-            Ok(code) => {
-                return release(&session, lock, code, &mut signals).await;
-            }
+        let failure = match holder.hold(&session, &lock).await {
+            Ok(code) => return holder.release(&session, lock, code).await,
             Err(failure) => failure,
         };
         // A session that lives on deletes the node when a server answers again. Without it, nobody could
         // have the lock until the servers expire the session.
         drop(lock);
         // A signal was meant to end the command.
-        let may_wait = failure.is_loss() && !signals.end_requested();
-        if may_wait && task.stands_again {
+        let may_wait = failure.is_loss() && !holder.signals.end_requested();
+        if may_wait && holder.task.stands_again {
             session.output.note(&format!("{failure}; standing again"));
             continue;
         }
         if may_wait {
-            wait_for_leader(&session, &mut signals).await;
+            wait_for_leader(&session, &mut holder.signals).await;
         }
-        sessions.close().await;
+        holder.sessions.close().await;
         return Err(failure);
     }
 }
@@ -100,68 +105,111 @@ async fn wait_for_leader(session: &Session, signals: &mut Signals) {
 /// Time for the answer of a leader that is there.
 const ANSWER_TIME: Duration = Duration::from_millis(200);
 
-/// Releases the lock after the command has ended with the exit status `code`.
-async fn release(
-    session: &Session,
-    lock: AcquiredLock,
-    code: u8,
-    signals: &mut Signals,
-) -> Result<u8> {
-    let lost = tokio::select! {
-        // A silent ensemble does not receive the release. It deletes the node when the session
-        // ends.
-        lost = session.run_connected(lock.release()) => lost.ok().flatten(),
-        // A signal ends the wait for servers that do not answer. The lock was held until the
-        // command had ended, and the node is deleted with the session.
-        () = signals.next_ending() => return Ok(code),
-    };
-    let cause = session.client.last_disconnect();
-    tokio::select! {
-        () = session.client.close() => {}
-        () = signals.next_ending() => {}
-    }
-    match lost {
-        // The lock was lost before its release, possibly while the command was running.
-        Some((path, reason)) => Err(Failure::lost(&path, reason, cause)),
-        None => Ok(code),
-    }
-}
-
-/// Acquires the lock. If the session ends during the wait, it starts over with a new session. Only
-/// the position in the queue is lost.
-async fn acquire(
-    sessions: &mut Sessions,
-    task: &Task,
-    signals: &mut Signals,
-) -> Result<(Session, AcquiredLock)> {
-    // A single try takes time too: as long as a connection may take.
-    let limit = if task.is_single_try() { Some(sessions.connect_timeout) } else { task.timeout };
-    let deadline = limit.map(|limit| clock() + limit);
-    let mut last: Option<Session> = None;
-    loop {
-        let opened = signals.unless_interrupted(sessions.open(deadline)).await?;
-        let session = match (opened, last) {
-            (Err(_), Some(last)) if is_over(deadline) => return Err(too_late(&last, task).await),
-            (opened, _) => opened?,
+impl Holder {
+    /// Releases the lock after the command has ended with the exit status `code`.
+    async fn release(&mut self, session: &Session, lock: AcquiredLock, code: u8) -> Result<u8> {
+        let signals = &mut self.signals;
+        let lost = tokio::select! {
+            // A silent ensemble does not receive the release. It deletes the node when the session
+            // ends.
+            lost = session.run_connected(lock.release()) => lost.ok().flatten(),
+            // A signal ends the wait for servers that do not answer. The lock was held until the
+            // command had ended, and the node is deleted with the session.
+            () = signals.next_ending() => return Ok(code),
         };
-        signals.unless_interrupted(session.wait_for_majority()).await??;
+        let cause = session.client.last_disconnect();
         tokio::select! {
-            biased;
-            acquired = session.run_connected(acquire_connected(task, &session.client)) => match acquired? {
-                Ok(Some(lock)) => return Ok((session, lock)),
-                Ok(None) => return Err(not_in_time(&session.client, task).await),
-                Err(refused) if !starts_over(&refused) => return Err(refused.into()),
-                Err(_) if !session.may_go_on() => return Err(session.silent()),
-                Err(_) => {}
-            },
-            () = until(deadline) => {}
-            () = print_waiting(&session, task) => {}
-            signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+            () = session.client.close() => {}
+            () = signals.next_ending() => {}
         }
-        if is_over(deadline) {
-            return Err(too_late(&session, task).await);
+        match lost {
+            // The lock was lost before its release, possibly while the command was running.
+            Some((path, reason)) => Err(Failure::lost(&path, reason, cause)),
+            None => Ok(code),
         }
-        last = Some(session);
+    }
+
+    /// Acquires the lock. If the session ends during the wait, it starts over with a new session. Only
+    /// the position in the queue is lost.
+    async fn acquire(&mut self) -> Result<(Session, AcquiredLock)> {
+        let Self { sessions, task, signals } = self;
+        // A single try takes time too: as long as a connection may take.
+        let limit =
+            if task.is_single_try() { Some(sessions.connect_timeout) } else { task.timeout };
+        let deadline = limit.map(|limit| clock() + limit);
+        let mut last: Option<Session> = None;
+        loop {
+            let opened = signals.unless_interrupted(sessions.open(deadline)).await?;
+            let session = match (opened, last) {
+                (Err(_), Some(last)) if is_over(deadline) => {
+                    return Err(too_late(&last, task).await);
+                }
+                (opened, _) => opened?,
+            };
+            signals.unless_interrupted(session.wait_for_majority()).await??;
+            tokio::select! {
+                biased;
+                acquired = session.run_connected(acquire_connected(task, &session.client)) => match acquired? {
+                    Ok(Some(lock)) => return Ok((session, lock)),
+                    Ok(None) => return Err(not_in_time(&session.client, task).await),
+                    Err(refused) if !starts_over(&refused) => return Err(refused.into()),
+                    Err(_) if !session.may_go_on() => return Err(session.silent()),
+                    Err(_) => {}
+                },
+                () = until(deadline) => {}
+                () = print_waiting(&session, task) => {}
+                signal = signals.next() => return Err(Failure::interrupted(number(signal))),
+            }
+            if is_over(deadline) {
+                return Err(too_late(&session, task).await);
+            }
+            last = Some(session);
+        }
+    }
+
+    /// Runs the command. The command has always ended when this returns.
+    async fn hold(&mut self, session: &Session, lock: &AcquiredLock) -> Result<u8> {
+        let Self { task, signals, .. } = self;
+        let (client, contender) = (&session.client, &task.contender);
+        let nodes = lock.nodes();
+        let tokens = lock.tokens().map_err(|error| match error {
+            LockError::Lost(reason) => {
+                Failure::lost(&lock.lost_path(), reason, client.last_disconnect())
+            }
+            error => error.into(),
+        })?;
+        if let Some(log) = &session.context.log {
+            log.print(format!("acquired {nodes}, token {tokens}"));
+        }
+        let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
+        let end = contender.leftovers.end(session.output);
+        let mut child = Child::spawn(&contender.command, environment, Stdio::inherit(), end)?;
+        let mut lost = lock.lost();
+        let mut asked_for = std::pin::pin!(async {
+            // If the wait for a revocation request fails, the loss gives a better reason.
+            let asked =
+                task.revocable && zk_recipes::revocation_requested(client, &nodes).await.is_ok();
+            if !asked {
+                pending().await
+            }
+        });
+        let failure = loop {
+            tokio::select! {
+                // After a pause of this process, both may be ready. The loss gives more information, so
+                // it is polled first.
+                biased;
+                reason = &mut lost => {
+                    break Failure::lost(&lock.lost_path(), reason, client.last_disconnect());
+                }
+                () = &mut asked_for => break Failure::revoked(task.only_path().unwrap_or(&nodes)),
+                // Before the end of the command: a terminal sends Ctrl-C to both, and a signal that is read
+                // later would end the wait for the release.
+                signal = signals.next() => child.signal(signal),
+                code = child.wait() => return code,
+            }
+        };
+        child.end(contender.kill_after()).await;
+        Err(failure)
     }
 }
 
@@ -188,53 +236,4 @@ fn starts_over(refused: &Refused) -> bool {
         LockError::Lost(_) => true,
         _ => false,
     }
-}
-
-/// Runs the command. The command has always ended when this returns.
-async fn hold(
-    session: &Session,
-    lock: &AcquiredLock,
-    task: &Task,
-    signals: &mut Signals,
-) -> Result<u8> {
-    let (client, contender) = (&session.client, &task.contender);
-    let nodes = lock.nodes();
-    let tokens = lock.tokens().map_err(|error| match error {
-        LockError::Lost(reason) => {
-            Failure::lost(&lock.lost_path(), reason, client.last_disconnect())
-        }
-        error => error.into(),
-    })?;
-    if let Some(log) = &session.context.log {
-        log.print(format!("acquired {nodes}, token {tokens}"));
-    }
-    let environment = [("ZK_LOCK_NODE", nodes.as_str()), ("ZK_FENCING_TOKEN", tokens.as_str())];
-    let end = contender.leftovers.end(session.output);
-    let mut child = Child::spawn(&contender.command, environment, Stdio::inherit(), end)?;
-    let mut lost = lock.lost();
-    let mut asked_for = std::pin::pin!(async {
-        // If the wait for a revocation request fails, the loss gives a better reason.
-        let asked =
-            task.revocable && zk_recipes::revocation_requested(client, &nodes).await.is_ok();
-        if !asked {
-            pending().await
-        }
-    });
-    let failure = loop {
-        tokio::select! {
-            // After a pause of this process, both may be ready. The loss gives more information, so
-            // it is polled first.
-            biased;
-            reason = &mut lost => {
-                break Failure::lost(&lock.lost_path(), reason, client.last_disconnect());
-            }
-            () = &mut asked_for => break Failure::revoked(task.only_path().unwrap_or(&nodes)),
-            // Before the end of the command: a terminal sends Ctrl-C to both, and a signal that is read
-            // later would end the wait for the release.
-            signal = signals.next() => child.signal(signal),
-            code = child.wait() => return code,
-        }
-    };
-    child.end(contender.kill_after()).await;
-    Err(failure)
 }

@@ -85,10 +85,10 @@ impl Output {
 
     /// Prints a failure on standard error, and returns its exit status.
     pub(crate) fn report(self, failure: &Failure) -> u8 {
-        if failure.code() != PIPE_CLOSED {
+        if failure.code != PIPE_CLOSED {
             self.print_error(&failure.to_string(), || failure.to_json());
         }
-        failure.code()
+        failure.code
     }
 
     /// Prints a line for people on standard error, or the JSON value on one line.

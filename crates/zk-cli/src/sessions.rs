@@ -334,7 +334,7 @@ impl Sessions {
         loop {
             let session = self.open(deadline).await?;
             match work(&session).await {
-                Err(failure) if failure.starts_over() => {
+                Err(failure) if failure.starts_over => {
                     session.count_answers();
                     if !session.may_go_on() {
                         return Err(failure);

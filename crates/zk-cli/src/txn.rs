@@ -71,9 +71,8 @@ impl FromStr for TxnOperation {
             ("delete", "") => Verb::Delete,
             ("check", "") => Verb::Check { version: None },
             ("check", version) => {
-                let version = version.parse();
-                let version = version.map_err(|_| "write a version, such as check /a 3")?;
-                Verb::Check { version: Some(version) }
+                let wrong = |_| "write a version, such as check /a 3";
+                Verb::Check { version: Some(version.parse().map_err(wrong)?) }
             }
             _ => return Err("delete has a path only".to_owned()),
         };
@@ -109,19 +108,18 @@ impl Txn {
 pub(crate) async fn run(session: &Session, txn: &Txn) -> Result<()> {
     let operations = txn.operations()?;
     let send = |client: &Client| {
-        let multi =
-            operations.iter().fold(
-                client.multi(),
-                |multi, TxnOperation { path, verb }| match verb {
-                    Verb::Create { data } => {
-                        let mode = CreateMode::Persistent;
-                        multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
-                    }
-                    Verb::Set { data } => multi.set_data(path, data.as_bytes(), None),
-                    Verb::Delete => multi.delete(path, None),
-                    Verb::Check { version } => multi.check(path, *version),
-                },
-            );
+        let mut multi = client.multi();
+        for TxnOperation { path, verb } in operations {
+            multi = match verb {
+                Verb::Create { data } => {
+                    let mode = CreateMode::Persistent;
+                    multi.create_with_acl(path, data.as_bytes(), mode, txn.acl.entries())
+                }
+                Verb::Set { data } => multi.set_data(path, data.as_bytes(), None),
+                Verb::Delete => multi.delete(path, None),
+                Verb::Check { version } => multi.check(path, *version),
+            };
+        }
         multi.send()
     };
     let outcomes = session.retry.run(send).await?;

@@ -62,7 +62,7 @@ impl<'a> WatchNotes<'a> {
                 Err(failure) => return failure,
             };
             let Err(failure) = ended;
-            if !failure.starts_over() {
+            if !failure.starts_over {
                 return failure;
             }
             self.lost();

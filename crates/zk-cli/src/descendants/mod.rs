@@ -17,27 +17,18 @@ pub(crate) use system::{adopt_orphans, any_left, reap};
 
 /// Returns the children of this process. The list is empty where the system does not list its processes.
 pub(crate) fn children() -> Vec<Pid> {
-    let own = Pid::this();
-    system::processes()
-        .into_iter()
-        .filter(|process| process.parent == own)
-        .map(|process| process.pid)
-        .collect()
+    let own = system::processes().into_iter().filter(|process| process.parent == Pid::this());
+    own.map(|process| process.pid).collect()
 }
 
 pub(crate) fn all(root: Pid) -> Vec<Pid> {
     below(root, &[]).into_iter().map(|process| process.pid).collect()
 }
 
-/// Sends a signal to the chosen ones of all descendants of `root`, except `spared` and their descendants.
-/// Returns false if there was none that could get it.
-pub(crate) fn signal(
-    root: Pid,
-    signal: Signal,
-    spared: &[Pid],
-    is_chosen: impl Fn(Process) -> bool,
-) -> bool {
-    let chosen = below(root, spared).into_iter().filter(|process| is_chosen(*process));
+/// Sends a signal to the chosen ones of all descendants of this process, except `spared` and their
+/// descendants. Returns false if there was none that could get it.
+pub(crate) fn signal(signal: Signal, spared: &[Pid], is_chosen: impl Fn(Process) -> bool) -> bool {
+    let chosen = below(Pid::this(), spared).into_iter().filter(|process| is_chosen(*process));
     // Some may have just ended.
     chosen.filter(|process| kill(process.pid, signal).is_ok()).count() > 0
 }

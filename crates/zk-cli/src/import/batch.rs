@@ -8,14 +8,12 @@ use std::convert::Infallible;
 use std::mem::take;
 
 use zk_recipes::session::limits::NODES_AT_ONCE;
-use zk_recipes::session::{
-    Client, CreateMode, Created, Error, ErrorCode, NodeData, Outcome, path::parent,
-};
+use zk_recipes::session::{Client, CreateMode, Created, Error, ErrorCode, Outcome, path::parent};
 
 use super::Importer;
 use super::compare::Change;
 use super::lists::{Own, opened};
-use crate::at_once::{NodeAnswers, ask_each, ask_node};
+use crate::at_once::{ReadNode, ask_each, ask_node};
 use crate::at_once::{after_loss, repeat};
 use crate::prelude::{Duration, Failure, Result};
 use crate::transfer::{Kind, Wanted, is_below};
@@ -65,7 +63,7 @@ struct Attempt {
     /// Whether the node was to be created with the entry of this client.
     is_open: bool,
     /// The node that was there already.
-    present: Option<NodeAnswers>,
+    present: Option<Result<ReadNode, Error>>,
 }
 
 impl Attempt {
@@ -76,12 +74,12 @@ impl Attempt {
     /// Returns true if the node was created, or another one was there before. A repetition may have another
     /// outcome otherwise: an earlier line may not be settled yet.
     fn is_final(&self) -> bool {
-        let is_there = |data: &Result<NodeData, Error>| match data {
+        let is_there = |present: &Result<ReadNode, Error>| match present {
             Ok(_) => true,
             // The existence of the node is checked before its list.
             Err(error) => error.is_no_auth(),
         };
-        self.created.is_ok() || self.present.as_ref().is_some_and(|(data, _)| is_there(data))
+        self.created.is_ok() || self.present.as_ref().is_some_and(is_there)
     }
 }
 
@@ -176,16 +174,16 @@ impl Importer<'_> {
             );
             return Err(Failure::from(error).with_hint(ErrorCode::NO_NODE, &hint));
         }
-        let (data, acl) = match present {
+        let present = match present {
             Some(present) => present,
             None => ask_node(self.session, path, !self.args.no_acl).await,
         };
-        match data {
-            Ok(data) => {
+        match present {
+            Ok((data, acl)) => {
                 let is_same = self.compare_data(wanted, &data, changes)?;
                 self.created += usize::from(was_lost && is_same);
                 match acl {
-                    Some(acl) => self.compare_list(wanted, &acl?, changes).await,
+                    Some(acl) => self.compare_list(wanted, &acl, changes).await,
                     None => Ok(()),
                 }
             }

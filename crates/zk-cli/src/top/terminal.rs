@@ -86,9 +86,7 @@ impl Terminal {
         let body = lines.join(&format!("{CLEAR_LINE}\r\n"));
         write(&format!("{HOME}{body}{CLEAR_REST}"));
     }
-}
 
-impl Terminal {
     pub(super) fn print_note(text: &str) {
         let (width, height) = Self::size();
         let text: String = text.chars().take(width).collect();
