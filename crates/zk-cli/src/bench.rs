@@ -300,13 +300,8 @@ fn quantile(times: &Times, percent: usize) -> Duration {
 fn columns(times: &Times) -> [usize; COLUMNS] {
     let mut columns = [0; COLUMNS];
     for time in &times.each {
-        let mut end = FIRST_COLUMN;
-        let mut column = 0;
-        while *time > end && column + 1 < COLUMNS {
-            end *= 2;
-            column += 1;
-        }
-        columns[column] += 1;
+        let column = (0..COLUMNS - 1).find(|column| *time <= FIRST_COLUMN * (1 << column));
+        columns[column.unwrap_or(COLUMNS - 1)] += 1;
     }
     columns
 }

@@ -193,19 +193,15 @@ pub(crate) async fn set(session: &Session, wanted: &Set) -> Result<()> {
     let Set { path, version, acl, .. } = wanted;
     let data = wanted.data.required()?;
     let set = || session.retry.run(|client| client.set_data(path, data, *version));
-    let has_failed = |done: &Result<Stat, Error>, code| {
-        wanted.create && done.as_ref().is_err_and(|error| error.code() == Some(code))
-    };
     let mut stat = set().await;
-    if has_failed(&stat, ErrorCode::NO_NODE) {
-        let create = |client: &Client| {
-            client.create_with_acl(path, data, CreateMode::Persistent, acl.entries())
+    if wanted.create && stat.as_ref().is_err_and(Error::is_no_node) {
+        let mode = CreateMode::Persistent;
+        let create = |client: &Client| client.create_with_acl(path, data, mode, acl.entries());
+        stat = match session.retry.run(create).await {
+            // Another client has created it meanwhile.
+            Err(error) if error.is_node_exists() => set().await,
+            created => created.map(|created| created.stat),
         };
-        stat = session.retry.run(create).await.map(|created| created.stat);
-    }
-    if has_failed(&stat, ErrorCode::NODE_EXISTS) {
-        // Another client has created it meanwhile.
-        stat = set().await;
     }
     let hint = if wanted.create {
         "create the parents first: zk create --parents"

@@ -93,7 +93,7 @@ async fn print(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(
         if number > 0 {
             tokio::time::sleep(top.interval).await;
         }
-        let rows = look(sessions, &mut survey, &top.path).await?;
+        let rows = survey.look(sessions, &top.path).await?;
         output.print(view::table(&rows, usize::MAX), || rows.iter().map(to_json).collect())?;
         begun();
     }
@@ -144,7 +144,7 @@ impl QueuePage {
 async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<()> {
     let (mut survey, mut list) = (Survey::default(), LockList::default());
     // A failure to connect is shown on the usual screen.
-    list.refresh(look(sessions, &mut survey, &top.path).await?);
+    list.refresh(survey.look(sessions, &top.path).await?);
     let mut terminal = Terminal::open()?;
     begun();
     let mut page: Option<QueuePage> = None;
@@ -167,7 +167,7 @@ async fn watch(sessions: &mut Sessions, top: &Top, begun: impl Fn()) -> Result<(
         };
         match (next, &mut page) {
             (None, None) => {
-                let looking = look(sessions, &mut survey, &top.path);
+                let looking = survey.look(sessions, &top.path);
                 let ends = |key| list.quits(key);
                 if let Some(seen) = unless_key(&mut terminal, &mut early, ends, looking).await {
                     list.refresh(seen?);
@@ -225,12 +225,6 @@ async fn unless_key<W: Future>(
             }
         }
     }
-}
-
-/// Lists the locks, in another session if need be.
-async fn look(sessions: &mut Sessions, survey: &mut Survey, path: &str) -> Result<Vec<LockRow>> {
-    let work = async |session: &Session| session.run_connected(survey.look(session, path)).await?;
-    sessions.run(None, work).await
 }
 
 /// Returns the queue of a lock as a table, or a line that says why the servers refuse to show it.

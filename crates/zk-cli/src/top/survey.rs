@@ -8,7 +8,7 @@ use zk_recipes::{Mutex, Recipe};
 
 use crate::at_once::{Answer, AtOnce, ask, ask_each, visible};
 use crate::participants::who;
-use crate::prelude::{Duration, Instant, Result, Session, clock};
+use crate::prelude::{Duration, Instant, Result, Session, Sessions, clock};
 use crate::sessions::wall_clock;
 use crate::subtree::walk;
 
@@ -53,7 +53,13 @@ impl Survey {
     ///
     /// A root that has vanished since the last look has none: servers remove a container when its
     /// last child is deleted.
-    pub(crate) async fn look(&mut self, session: &Session, root: &str) -> Result<Vec<LockRow>> {
+    pub(crate) async fn look(&mut self, all: &mut Sessions, root: &str) -> Result<Vec<LockRow>> {
+        let look =
+            async |session: &Session| session.run_connected(self.read(session, root)).await?;
+        all.run(None, look).await
+    }
+
+    async fn read(&mut self, session: &Session, root: &str) -> Result<Vec<LockRow>> {
         let known = |node: &str| self.last.get(node).map(|seen| seen.kind);
         let queues = match queues(session, root, known).await {
             Err(failure) if failure.is_no_node() && self.has_root => Vec::new(),
