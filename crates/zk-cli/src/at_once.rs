@@ -174,8 +174,9 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     }
 }
 
-/// Sends a write for each item, and gives the answers to `settle` in order, with whether an earlier answer was
-/// lost. A write is repeated like [`repeat`] if its answer is lost or the server could not handle it yet.
+/// Sends a write for each item, and gives the answers to `settle` in order, each with whether an earlier
+/// answer was lost. A write is repeated like [`repeat`] if its answer is lost or the server could not handle
+/// it yet.
 ///
 /// Returns the first error of `settle`, with its item. The writes after it are under way, and not repeated.
 pub(crate) async fn write_each<I: Copy, T>(

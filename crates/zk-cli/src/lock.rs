@@ -147,9 +147,10 @@ impl Holder {
                 (opened, _) => opened?,
             };
             signals.unless_interrupted(session.wait_for_majority()).await??;
+            let acquiring = acquire_connected(task, &session.client);
             tokio::select! {
                 biased;
-                acquired = session.run_connected(acquire_connected(task, &session.client)) => match acquired? {
+                acquired = session.run_connected(acquiring) => match acquired? {
                     Ok(Some(lock)) => return Ok((session, lock)),
                     Ok(None) => return Err(not_in_time(&session.client, task).await),
                     Err(refused) if !starts_over(&refused) => return Err(refused.into()),
