@@ -119,10 +119,14 @@ fn printed_perms(text: &str) -> Option<Perms> {
 
 pub(crate) async fn get(session: &Session, Node { path }: &Node) -> Result<()> {
     let node = session.retry.run(|client| client.get_acl(path)).await?;
-    session.output.print(
-        node.acl.iter().map(|entry| data_text(text(entry).as_bytes())),
-        || json!({ "acl": json(&node.acl), "aversion": node.stat.aversion }),
-    )
+    let entry_json = |entry: &Acl| {
+        let perms = entry.perms.to_string();
+        json!({ "scheme": entry.scheme, "id": entry.id, "perms": perms })
+    };
+    session.output.print(node.acl.iter().map(|entry| data_text(text(entry).as_bytes())), || {
+        let acl: Value = node.acl.iter().map(entry_json).collect();
+        json!({ "acl": acl, "aversion": node.stat.aversion })
+    })
 }
 
 /// The `setacl` command.
@@ -179,11 +183,11 @@ async fn set_recursive(session: &Session, root: &str, acl: &[Acl]) -> Result<()>
         });
         if let Err((_, error)) = done.await {
             progress.hide();
-            return Err(Failure::from(error).with_done(progress.done(), paths.len()));
+            return Err(Failure::from(error).with_done(progress.done, paths.len()));
         }
     }
     progress.hide();
-    let nodes = progress.done();
+    let nodes = progress.done;
     session.output.print([], || json!({ "path": root, "nodes": nodes }))
 }
 
@@ -202,12 +206,6 @@ pub(crate) fn identity_json(identity: &ClientInfo) -> Value {
 /// Returns an entry as the options take it, with the hash of a digest.
 pub(crate) fn text(entry: &Acl) -> String {
     format!("{}:{}:{}", entry.scheme, entry.id, entry.perms)
-}
-
-fn json(acl: &[Acl]) -> Value {
-    acl.iter()
-        .map(|entry| json!({ "scheme": entry.scheme, "id": entry.id, "perms": entry.perms.to_string() }))
-        .collect()
 }
 
 #[cfg(test)]

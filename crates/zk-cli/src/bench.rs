@@ -102,7 +102,7 @@ async fn measure_all(
     let (node, data) = (path::child(root, "data"), vec![b'x'; size]);
     client.create_with_acl(&node, &data, CreateMode::Ephemeral, acl).await?;
     let lock = Mutex::new(client, &path::child(root, "lock"))?.with_acl(acl);
-    if !output.is_json() {
+    if !output.is_json {
         output.print([HEAD.to_owned()], Value::default)?;
     }
     let mut report = Report { output: *output, line: ProgressLine::new(), begun: 0 };

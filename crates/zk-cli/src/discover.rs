@@ -154,7 +154,7 @@ fn print_rows<T, const COLUMNS: usize>(
     json: impl Fn(&T) -> String,
     output: Output,
 ) -> Result<()> {
-    if output.is_json() {
+    if output.is_json {
         return items.iter().try_for_each(|item| output.print_text([], || json(item)));
     }
     let mut rows: Vec<_> = items.iter().map(row).collect();

@@ -157,7 +157,7 @@ impl<'a> Exporter<'a> {
     /// Prints the last line, and the numbers of nodes that are left out.
     fn finish(mut self) -> Result<()> {
         let (output, ephemerals, unreadable) = (self.output, self.ephemerals, self.unreadable);
-        let mut last = json!({ "nodes": self.progress.done() });
+        let mut last = json!({ "nodes": self.progress.done });
         if self.args.skip_unreadable {
             last["unreadable"] = unreadable.into();
         }

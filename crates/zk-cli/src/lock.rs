@@ -71,7 +71,7 @@ async fn run_task(mut sessions: Sessions, task: Task) -> Result<u8> {
         // have the lock until the servers expire the session.
         drop(lock);
         // A signal was meant to end the command.
-        let may_wait = failure.is_loss() && !holder.signals.end_requested();
+        let may_wait = failure.is_loss() && !holder.signals.end_requested;
         if may_wait && holder.task.stands_again {
             session.output.note(&format!("{failure}; standing again"));
             continue;

@@ -146,7 +146,7 @@ async fn run(args: &Args, output: Output) -> Result<u8> {
 }
 
 async fn run_in_session(args: &Args, command: &InSession, output: Output) -> Result<u8> {
-    subtree::TREE_MIB_MAX.get_or_init(|| args.limits.tree_limit);
+    subtree::TREE_MIB_MAX.get_or_init(|| args.tree_limit);
     let reach = Reach::of(args)?;
     let config = reach.config()?;
     args.paths.iter().try_for_each(|path| validate_path(path))?;

@@ -229,7 +229,7 @@ pub(crate) async fn delete(session: &Session, wanted: &Delete) -> Result<()> {
     progress.hide();
     let hint = "servers delete neither the root nor /zookeeper and its quota and config; \
                 name the nodes below";
-    let nodes = progress.done();
+    let nodes = progress.done;
     let text = format!("; of what is below, {nodes} deleted");
     ended.map_err(|failure| {
         failure.with_hint(ErrorCode::BAD_ARGUMENTS, hint).applied_to(nodes, &text)

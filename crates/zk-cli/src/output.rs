@@ -10,16 +10,12 @@ use crate::text::{escape_json, one_line, printable};
 /// The format of results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
-    json: bool,
+    pub(crate) is_json: bool,
 }
 
 impl Output {
-    pub(crate) fn new(json: bool) -> Self {
-        Self { json }
-    }
-
-    pub(crate) fn is_json(self) -> bool {
-        self.json
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self { is_json }
     }
 
     /// Prints a result: the lines, or the JSON value on one line.
@@ -47,7 +43,7 @@ impl Output {
         lines: impl IntoIterator<Item = String>,
         json: impl FnOnce() -> String,
     ) -> Result<()> {
-        if self.json {
+        if self.is_json {
             return write_json(&json());
         }
         let is_terminal = stdout().is_terminal();
@@ -67,7 +63,7 @@ impl Output {
     /// Prints data unchanged, so that it can be piped. A terminal gets the text in it, and a newline
     /// after it.
     pub(crate) fn print_data(self, data: &[u8], json: impl FnOnce() -> Value) -> Result<()> {
-        if self.json {
+        if self.is_json {
             return write_json(&json().to_string());
         }
         if !stdout().is_terminal() || data.is_empty() {
@@ -93,7 +89,8 @@ impl Output {
 
     /// Prints a line for people on standard error, or the JSON value on one line.
     pub(crate) fn print_error(self, text: &str, json: impl FnOnce() -> Value) {
-        let line = if self.json { json_line(&json()) } else { format!("zk: {}", one_line(text)) };
+        let line =
+            if self.is_json { json_line(&json()) } else { format!("zk: {}", one_line(text)) };
         // `eprintln!` panics if the reader has gone.
         drop(writeln!(stderr(), "{line}"));
     }

@@ -145,7 +145,7 @@ async fn print_why_empty(
 
 /// Prints a table on a terminal or if `wanted`, otherwise a line for each participant.
 fn print(participants: &[Listed], wanted: &Participants, output: Output) -> Result<()> {
-    let has_states = wanted.table || output.is_json() || stdout().is_terminal();
+    let has_states = wanted.table || output.is_json || stdout().is_terminal();
     let lines = if has_states {
         table(participants, usize::MAX)
     } else {

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write, stderr};
 /// The number of nodes so far.
 pub(crate) struct Progress {
     what: &'static str,
-    done: usize,
+    pub(crate) done: usize,
     all: Option<usize>,
     line: ProgressLine,
 }
@@ -33,10 +33,6 @@ impl Progress {
     /// Removes the line, so that another one can be printed.
     pub(crate) fn hide(&mut self) {
         self.line.remove();
-    }
-
-    pub(crate) fn done(&self) -> usize {
-        self.done
     }
 }
 

@@ -41,8 +41,8 @@ impl<'a> Reach<'a> {
         let len = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut config = Config::new(connect)?
             .session_timeout(args.session_timeout)
-            .max_request_len(len(args.limits.max_request_len))
-            .max_frame_len(len(args.limits.max_frame_len));
+            .max_request_len(len(args.max_request_len))
+            .max_frame_len(len(args.max_frame_len));
         if args.read_only {
             config = config.allow_read_only();
         }

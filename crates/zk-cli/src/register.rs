@@ -86,7 +86,7 @@ pub(crate) async fn run(mut sessions: Sessions, register: &Register) -> Result<u
     let manager = signals.unless_interrupted(sessions.open_manager(deadline)).await??;
     let builder = PersistentNode::builder(&manager, &register.path);
     let builder = builder.data(data).acl(register.acl.entries());
-    let previous = state.as_ref().and_then(StateFile::session);
+    let previous = state.as_ref().and_then(|file| file.session);
     let builder = previous.into_iter().fold(builder, |builder, id| builder.previous_session(id));
     let node = builder.start()?;
     let context = &sessions.context;

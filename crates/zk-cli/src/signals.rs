@@ -19,7 +19,7 @@ pub(crate) struct Signals {
     /// The handlers, and the signal that the command gets.
     handlers: Vec<(unix::Signal, Signal)>,
     /// Whether one of them was meant to end the command.
-    end_requested: bool,
+    pub(crate) end_requested: bool,
 }
 
 impl Signals {
@@ -75,10 +75,6 @@ impl Signals {
     /// Waits for a signal that is meant to end the command.
     pub(crate) async fn next_ending(&mut self) {
         while !ENDING.contains(&self.next().await) {}
-    }
-
-    pub(crate) fn end_requested(&self) -> bool {
-        self.end_requested
     }
 }
 

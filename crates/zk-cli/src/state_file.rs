@@ -16,7 +16,8 @@ use zk_recipes::session::SessionId;
 pub(crate) struct StateFile {
     path: PathBuf,
     file: Flock<File>,
-    stored: Option<SessionId>,
+    /// The session of the last run, if that has not deleted its node, or that of this one.
+    pub(crate) session: Option<SessionId>,
     output: Output,
 }
 
@@ -39,30 +40,25 @@ impl StateFile {
                 return Ok(None);
             }
         };
-        let stored = match content {
+        let session = match content {
             Content::Session(session) => session,
             Content::Damaged => {
                 note(path, "no session of zk register", output);
                 None
             }
         };
-        Ok(Some(Self { path: path.to_owned(), file, stored, output }))
-    }
-
-    /// Returns the session of the last run, if that has not deleted its node.
-    pub(crate) fn session(&self) -> Option<SessionId> {
-        self.stored
+        Ok(Some(Self { path: path.to_owned(), file, session, output }))
     }
 
     /// Stores the session that owns the node. Prints a note if the file cannot be written.
     pub(crate) fn store(&mut self, session: SessionId) {
-        if self.stored == Some(session) {
+        if self.session == Some(session) {
             return;
         }
         // One write of a record that lies in one sector: a crash leaves the old record or the new one.
         // If the power fails, a file that was empty may have zeros, which are `Content::Damaged`.
         match self.file.write_all_at(record(session).as_bytes(), 0) {
-            Ok(()) => self.stored = Some(session),
+            Ok(()) => self.session = Some(session),
             Err(error) => note(&self.path, &error.to_string(), self.output),
         }
     }

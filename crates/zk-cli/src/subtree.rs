@@ -98,8 +98,14 @@ pub(crate) async fn walk(
     size.add(root, &children)?;
     let mut level = visit(root, children);
     let (mut hidden, mut at_once) = (Hidden::default(), AtOnce::default());
+    let mut levels = 0;
     while !level.is_empty() {
-        size.add_level(root)?;
+        levels += 1;
+        if levels > LEVELS_MAX {
+            let why =
+                format!("the tree has more than {LEVELS_MAX} levels; name a node further down");
+            return Err(Failure::other(format!("{root}: {why}")));
+        }
         let mut next = Vec::new();
         let mut keep = |node: &String, listed| {
             match listed {
@@ -136,7 +142,6 @@ pub(crate) fn checked(children: Children) -> Result<Children> {
 pub(crate) struct TreeSize {
     /// Memory of the paths in bytes.
     bytes: usize,
-    levels: usize,
 }
 
 impl TreeSize {
@@ -161,18 +166,6 @@ impl TreeSize {
     /// Takes back a path of so many bytes.
     pub(crate) fn remove_path(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes + PATH_COST);
-    }
-
-    /// Counts a level of nodes below `root`.
-    fn add_level(&mut self, root: &str) -> Result<()> {
-        self.levels += 1;
-        if self.levels <= LEVELS_MAX {
-            Ok(())
-        } else {
-            Err(Failure::other(format!(
-                "{root}: the tree has more than {LEVELS_MAX} levels; name a node further down"
-            )))
-        }
     }
 }
 

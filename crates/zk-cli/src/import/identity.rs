@@ -19,7 +19,7 @@ pub(super) struct OneTimeIdentity {
     user: String,
     password: String,
     /// `None` if no file could be written.
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
     /// Nodes that earlier imports opened to it, and that were not closed.
     earlier: BTreeSet<String>,
     /// Those of this import. The file has a line for each, written before the node is opened.
@@ -113,10 +113,6 @@ impl OneTimeIdentity {
                    --auth, --sasl or --cert";
         let added = client.add_auth("digest", secret).await;
         added.map_err(|error| Failure::from(error).about(why))
-    }
-
-    pub(super) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
     }
 
     /// Removes the file. Nothing is open to the identity any longer.

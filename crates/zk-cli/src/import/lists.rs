@@ -164,7 +164,8 @@ impl Importer<'_> {
             }
             return;
         };
-        let (count, file) = (open.len(), self.one_time.as_ref().and_then(OneTimeIdentity::file));
+        let (count, file) =
+            (open.len(), self.one_time.as_ref().and_then(|identity| identity.file.as_ref()));
         if let (true, Some(file)) = (is_complete, file) {
             let file = file.display();
             self.session.output.note(&format!(

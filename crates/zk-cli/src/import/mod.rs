@@ -178,7 +178,7 @@ impl Importer<'_> {
 
     /// Checks the end of the input, with so many nodes since the last end of an export.
     fn check_end(&mut self, nodes: u64) -> Result<()> {
-        if self.progress.done() == 0 {
+        if self.progress.done == 0 {
             return Err(Failure::other("standard input has no node"));
         }
         if nodes > 0 {
@@ -194,7 +194,7 @@ impl Importer<'_> {
     }
 
     fn print_summary(&self) -> Result<()> {
-        let (all, created, other) = (self.progress.done(), self.created, self.other_lists);
+        let (all, created, other) = (self.progress.done, self.created, self.other_lists);
         let unread = self.unread;
         if unread > 0 && !self.args.overwrite {
             let what = "of the existing nodes are not compared: no permission to read them";

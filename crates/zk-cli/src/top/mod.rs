@@ -63,7 +63,7 @@ pub(crate) struct Top {
 
 pub(crate) async fn run(mut sessions: Sessions, top: &Top) -> Result<u8> {
     let mut signals = Signals::new()?;
-    let is_screen = !sessions.context.output.is_json()
+    let is_screen = !sessions.context.output.is_json
         && top.count.is_none()
         && stdin().is_terminal()
         && stdout().is_terminal();
