@@ -9,7 +9,7 @@ use zk_recipes::LockError;
 use zk_recipes::session::Client;
 
 use crate::acquired_lock::{AcquiredLock, Refused};
-use crate::child::Child;
+use crate::child::{Child, GRACE};
 use crate::failure::is_end;
 use crate::lock_args::{Contend, Task};
 use crate::participants::{holders, print_waiting};
@@ -209,7 +209,7 @@ impl Holder {
                 code = child.wait() => return code,
             }
         };
-        child.end(contender.kill_after()).await;
+        child.end(contender.kill_after.unwrap_or(GRACE)).await;
         Err(failure)
     }
 }

@@ -8,7 +8,7 @@ use std::slice;
 use zk_recipes::limits::PERMITS_AT_ONCE_MAX;
 
 use crate::acl::NewNodeAcl;
-use crate::child::{End, GRACE};
+use crate::child::End;
 use crate::prelude::{ClapArgs, Duration, Failure, Output, Result};
 use crate::time_arg::seconds;
 
@@ -131,7 +131,7 @@ pub(crate) struct Contender {
     /// ends before the next holder begins. Two exceptions: a pause of zk or its machine,
     /// and a node that somebody deletes.
     #[arg(long, value_name = "S", value_parser = seconds)]
-    kill_after: Option<Duration>,
+    pub(crate) kill_after: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) leftovers: Leftovers,
@@ -244,11 +244,6 @@ impl Contender {
             let program = Path::new(self.command.first()?).file_name()?;
             Some(program.to_string_lossy().into_owned())
         })
-    }
-
-    /// Returns the time from SIGTERM to SIGKILL for a command that outlasts its lock.
-    pub(crate) fn kill_after(&self) -> Duration {
-        self.kill_after.unwrap_or(GRACE)
     }
 }
 
