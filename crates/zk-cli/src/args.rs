@@ -8,7 +8,7 @@ use zk_srv::Srv;
 
 use crate::digest::Digest;
 use crate::in_session::InSession;
-use crate::prelude::{ClapArgs, Duration};
+use crate::prelude::{ClapArgs, Duration, Result};
 use crate::security::Security;
 use crate::server::Server;
 use crate::subtree::TREE_MIB_DEFAULT;
@@ -238,7 +238,7 @@ impl Args {
     }
 
     /// Replaces srv:// in `connect` by a list of servers.
-    pub(crate) fn take_srv(&mut self) -> Result<(), Failure> {
+    pub(crate) fn take_srv(&mut self) -> Result<()> {
         if let Some((srv, connect)) = Srv::of(&self.connect)? {
             (self.srv, self.connect) = (Some(srv), connect);
         }
