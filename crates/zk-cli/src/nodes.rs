@@ -154,7 +154,8 @@ pub(crate) async fn create(session: &Session, create: &Create) -> Result<()> {
     };
     let created = session.retry.run(create).await;
     let hint = "create the parents first, or use --parents";
-    let ttl_hint = "nodes with a time to live need extendedTypesEnabled=true on the servers";
+    let ttl_hint = "nodes with a time to live need ZooKeeper 3.5.3 or newer, and \
+                    extendedTypesEnabled=true on the servers";
     let created = created.map_err(|error| {
         let failure = Failure::of_data(error, data.len());
         // Only the chroot can be missing above a top-level node, and the error says so.

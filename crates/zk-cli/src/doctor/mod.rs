@@ -16,7 +16,8 @@ use std::time::SystemTime;
 
 use zk_recipes::session::{
     Client, ClientInfo, ConnectString, CreateMode, DisconnectReason, Error, ErrorCode, ErrorKind,
-    Host, LeaseAssumptions, SaslFailure, SessionEnd, TlsFailure, Transport, path,
+    Host, LeaseAssumptions, OpCode, SaslFailure, ServerKind, SessionEnd, TlsFailure, Transport,
+    path,
 };
 
 use self::finding::{Finding, Level, Report, label, measured_ms, time_text, whole_ms};
@@ -260,6 +261,32 @@ impl Examination<'_> {
         self.found(level, "clock", text, json!({ "clock_ahead_ms": ahead_ms }))
     }
 
+    /// Reports a server that is no ZooKeeper, and the operations that are emulated.
+    fn kind(&mut self, client: &Client) -> Result<()> {
+        let kind = match client.server_kind() {
+            ServerKind::ZooKeeper => "zookeeper",
+            _ => "keeper",
+        };
+        let emulated = EMULATED.into_iter().filter(|op| !client.supports(*op));
+        let emulated: Vec<&str> = emulated.map(OpCode::name).collect();
+        let is_keeper = kind == "keeper";
+        let (level, text) = match (is_keeper, emulated.is_empty()) {
+            (false, true) => return Ok(()),
+            (true, _) => (
+                Level::Note,
+                "it is a ClickHouse Keeper or a relative: a lost connection ends the session, and its \
+                 locks"
+                    .to_owned(),
+            ),
+            (false, false) => (Level::Note, "it is older than ZooKeeper 3.5".to_owned()),
+        };
+        let text = match &*emulated {
+            [] => text,
+            emulated => format!("{text}; emulated: {}", emulated.join(", ")),
+        };
+        self.found(level, "server_kind", text, json!({ "kind": kind, "emulated": emulated }))
+    }
+
     /// Reports the identities of this client, and the operations that only newer servers have.
     async fn operations(&mut self, client: &Client) -> Result<()> {
         let mut lacking = Vec::new();
@@ -280,6 +307,7 @@ impl Examination<'_> {
         if !client.events_have_zxids().await {
             lacking.push(("eventZxid", "events with a zxid (3.9), which speed up hand-offs"));
         }
+        self.kind(client)?;
         let (names, texts): (Vec<&str>, Vec<&str>) = lacking.into_iter().unzip();
         let (level, text) = if texts.is_empty() {
             (Level::Ok, "the server knows all operations that zk uses".to_owned())
@@ -289,6 +317,9 @@ impl Examination<'_> {
         self.found(level, "operations", text, json!({ "lacking": names }))
     }
 }
+
+/// Operations in whose place a client sends others to servers without them.
+const EMULATED: [OpCode; 3] = [OpCode::Create2, OpCode::CreateContainer, OpCode::SetWatches];
 
 /// Judges the time of a request.
 fn level_of(took: Duration, client: &Client) -> Level {
