@@ -119,6 +119,17 @@ fn findings_have_codes_and_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn keeper_is_named_with_what_is_emulated() {
+    let settings = zk_testing::Settings::new().version(zk_testing::Version::Keeper25_8);
+    let server = TestServer::start_with(settings).await.unwrap();
+    let found = findings(&Zk::new(server.connect_string()), 0);
+    let kind = found.iter().find(|finding| finding["code"] == "server_kind").expect("no finding");
+    assert_eq!((&kind["level"], &kind["kind"]), (&"note".into(), &"keeper".into()));
+    let emulated = ["create2", "createContainer", "setWatches"].map(Value::from).to_vec();
+    assert_eq!(kind["emulated"], Value::from(emulated));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn servers_with_different_ticks_are_a_warning() {
     let tick = |ms| std::time::Duration::from_millis(ms);
     let settings = zk_testing::Settings::new().servers(3).tick_time_of(1, tick(2_500));
