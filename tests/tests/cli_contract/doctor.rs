@@ -120,7 +120,7 @@ fn findings_have_codes_and_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keeper_is_named_with_what_is_emulated() {
-    let settings = zk_testing::Settings::new().version(zk_testing::Version::Keeper25_8);
+    let settings = zk_testing::Settings::new().version(Version::Keeper25_8);
     let server = TestServer::start_with(settings).await.unwrap();
     let found = findings(&Zk::new(server.connect_string()), 0);
     let kind = found.iter().find(|finding| finding["code"] == "server_kind").expect("no finding");
