@@ -1,8 +1,8 @@
-//! Test of a service that uses a lock, from outside. The README shows the same text.
+//! Test of a service that uses a lock, from outside. The guide shows the same text.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "written as users write tests")]
 
-// The README shows what follows.
+// The guide shows what follows.
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -53,9 +53,10 @@ async fn connect(server: &TestServer) -> Client {
 // Up to here.
 
 #[test]
-fn readme_shows_this_file() {
-    let (readme, this) = (include_str!("../../../README.md"), include_str!("your_own_service.rs"));
-    let shown = this.split_once("// The README shows what follows.\n").unwrap().1;
+fn guide_shows_this_file() {
+    let guide = include_str!("../../../docs/testing-your-service.md");
+    let this = include_str!("your_own_service.rs");
+    let shown = this.split_once("// The guide shows what follows.\n").unwrap().1;
     let shown = shown.split_once("// Up to here.\n").unwrap().0;
-    assert!(readme.contains(&format!("```rust\n{shown}```")), "copy it there");
+    assert!(guide.contains(&format!("```rust\n{shown}```")), "copy it there");
 }

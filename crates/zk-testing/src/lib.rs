@@ -128,8 +128,8 @@
 //!
 //! # Example
 //!
-//! The README of the repository contains a complete test of a service: its session expires while it
-//! holds a lock. This example loses the reply to a create, although the node exists:
+//! `docs/testing-your-service.md` in the repository contains a complete test of a service: its session
+//! expires while it holds a lock. This example loses the reply to a create, although the node exists:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
