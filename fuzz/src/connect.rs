@@ -3,7 +3,10 @@
 //! Input: a frame, without its length.
 
 use bytes::Bytes;
-use zk_proto::{ConnectReply, ConnectRequest, ConnectResponse, ErrorCode, ReplyHeader, SessionId};
+use zk_proto::{
+    ConnectReply, ConnectRequest, ConnectResponse, ErrorCode, ReplyHeader, SessionId,
+    VERSION_WITHOUT_LEADER,
+};
 
 use crate::memory::bounded;
 use crate::records::{Scratch, decodes, decodes_and_encodes};
@@ -40,6 +43,9 @@ fn model(data: &[u8]) -> Option<ConnectReply> {
     let read_only = data.get(20 + len).map(|byte| *byte != 0);
     if timeout_ms <= 0 {
         return Some(ConnectReply::Rejected { read_only });
+    }
+    if int(0)? == VERSION_WITHOUT_LEADER {
+        return Some(ConnectReply::NoLeader);
     }
     let session_id = data[8..16].iter().fold(0_i64, |value, byte| value << 8 | i64::from(*byte));
     Some(ConnectReply::Accepted(ConnectResponse {
