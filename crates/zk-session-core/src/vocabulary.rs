@@ -60,6 +60,14 @@ const NOT_IN_EVERY_KEEPER: [(OpCode, Option<usize>); 14] = [
     (OpCode::Sasl, None),
 ];
 
+/// Operations that a create can stand in for. All of them came with 3.5.
+const CREATES: [OpCode; 2] = [OpCode::Create2, OpCode::CreateContainer];
+
+/// Returns true if some servers are known to lack the operation.
+fn may_lack(op: OpCode) -> bool {
+    NOT_IN_EVERY_KEEPER.iter().any(|(known, _)| *known == op)
+}
+
 /// Deletion of a node that never exists. It needs no permission, the leader checks the session's owner
 /// before it looks for the node (`PrepRequestProcessor`), and a quorum agrees to the answer.
 pub(crate) const DELETE_NOTHING: Delete<'static> =
@@ -94,9 +102,10 @@ impl Vocabulary {
         if is_keeper || kind != self.kind {
             *self = Self { kind, ..Self::default() };
         }
-        // The next server may be newer. It is still sent a create, or each connection would end with the
-        // first create2.
-        self.lacks.retain(|op| matches!(op, OpCode::Create2 | OpCode::CreateContainer));
+        // The next server may be older, or newer. A newer one is still sent a create, or each connection
+        // would end with the first create2.
+        self.has_create2 = false;
+        self.lacks.retain(|op| CREATES.contains(op));
         if is_keeper {
             self.lacks = NOT_IN_EVERY_KEEPER.iter().map(|(op, _)| *op).collect();
         }
@@ -203,19 +212,16 @@ impl Vocabulary {
         match (op, code) {
             // It is off in most servers.
             (OpCode::CreateTtl, _) => false,
-            (OpCode::Multi, ErrorCode::MARSHALLING_ERROR) if is_unproven => self.has_no_create2(),
+            (OpCode::Multi, ErrorCode::MARSHALLING_ERROR) if is_unproven => {
+                self.note(&CREATES, true)
+            }
             (OpCode::Create2 | OpCode::CreateContainer, ErrorCode::UNIMPLEMENTED)
                 if is_unproven =>
             {
-                self.has_no_create2()
+                self.note(&CREATES, true)
             }
-            (op, ErrorCode::UNIMPLEMENTED) => {
-                if !self.lacks(op) {
-                    self.lacks.push(op);
-                }
-                false
-            }
-            (OpCode::Create2 | OpCode::CreateContainer, _) => {
+            (op, ErrorCode::UNIMPLEMENTED) if may_lack(op) => self.note(&[op], false),
+            (OpCode::Create2 | OpCode::CreateContainer, _) | (OpCode::Multi, ErrorCode::OK) => {
                 self.has_create2 |= is_unproven;
                 false
             }
@@ -223,9 +229,14 @@ impl Vocabulary {
         }
     }
 
-    fn has_no_create2(&mut self) -> bool {
-        self.lacks.extend([OpCode::Create2, OpCode::CreateContainer]);
-        true
+    /// Notes that the servers lack these operations. Returns `is_sent_again`.
+    fn note(&mut self, lacking: &[OpCode], is_sent_again: bool) -> bool {
+        for op in lacking {
+            if !self.lacks(*op) {
+                self.lacks.push(*op);
+            }
+        }
+        is_sent_again
     }
 }
 

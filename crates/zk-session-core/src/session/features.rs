@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use proto::{ConnectResponse, DataReply, Decode, ErrorCode, GetData, ReplyHeader};
+use proto::{ConnectResponse, DataReply, Decode, GetData, ReplyHeader};
 
 use super::Session;
 use crate::vocabulary::FEATURES_NODE;
@@ -41,7 +41,7 @@ impl<H: Handles> Session<H> {
         Ok(())
     }
 
-    /// Handles the answer of a Keeper. One without that node has no features.
+    /// Handles the answer of a Keeper. One that does not tell them has none.
     pub(super) fn features_answered(
         &mut self,
         now: Instant,
@@ -52,14 +52,9 @@ impl<H: Handles> Session<H> {
         if header.xid != xid {
             return Err(DisconnectReason::UnknownXid(header.xid));
         }
-        match header.err {
-            ErrorCode::OK => {
-                let reply =
-                    DataReply::from_frame(&body).map_err(DisconnectReason::ProtocolError)?;
-                self.vocabulary.has_features(reply.data.as_deref().unwrap_or_default());
-            }
-            ErrorCode::NO_NODE | ErrorCode::NO_AUTH => {}
-            code => return Err(DisconnectReason::Refused(code)),
+        if header.err.is_ok() {
+            let reply = DataReply::from_frame(&body).map_err(DisconnectReason::ProtocolError)?;
+            self.vocabulary.has_features(reply.data.as_deref().unwrap_or_default());
         }
         if self.vocabulary.lacks(proto::OpCode::RemoveWatches) {
             self.watches.cannot_remove();

@@ -48,11 +48,11 @@ impl<H: Handles> Session<H> {
             }
             StandIn::Stat { created, zxid, is_ephemeral } => {
                 let owner = is_ephemeral.then(|| self.identity.session_id());
-                let stat = match code {
-                    ErrorCode::OK => Stat::from_frame(&reply.body),
-                    _ => Ok(stat_of_deleted(zxid, owner)),
-                };
-                let stat = stat.map_err(DisconnectReason::ProtocolError)?;
+                let read = code.is_ok().then(|| Stat::from_frame(&reply.body)).transpose();
+                let read = read.map_err(DisconnectReason::ProtocolError)?;
+                // A newer node of that path is another client's.
+                let own = read.filter(|stat| stat.czxid <= zxid);
+                let stat = own.unwrap_or_else(|| stat_of_deleted(zxid, owner));
                 let path = CreatePathReply::from_frame(&created);
                 let path = path.map_err(DisconnectReason::ProtocolError)?.path;
                 let body = encoded(&CreateReply { path, stat });

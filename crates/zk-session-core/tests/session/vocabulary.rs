@@ -87,6 +87,52 @@ fn created_node_that_is_gone_has_the_stat_that_is_known() {
 }
 
 #[test]
+fn newer_node_of_the_same_path_is_not_the_created_one() {
+    let mut world = keeper(None);
+    let n = world.create("/a");
+    world.answer_next(OpCode::Create, Zxid(9), ErrorCode::OK, &created("/a"));
+    let foreign = Stat { czxid: Zxid(11), ephemeral_owner: SessionId(7), ..Stat::default() };
+    world.answer_next(OpCode::Exists, Zxid(12), ErrorCode::OK, &foreign);
+    let stat = reply(&world, n, &create("/a")).stat;
+    assert_eq!((stat.czxid, stat.ephemeral_owner), (Zxid(9), world.session.session_id()));
+}
+
+#[test]
+fn keeper_that_does_not_tell_its_features_has_none() {
+    let mut world = World::new();
+    world.open_with(greet);
+    world.reject(OpCode::GetData, ErrorCode::NO_AUTH);
+    assert!(world.session.is_connected());
+    world.create("/a");
+    assert_eq!(world.ops(), [OpCode::Create]);
+}
+
+/// The next connection may be to a server of another version.
+#[test]
+fn create2_is_proven_by_a_transaction_for_its_connection() {
+    let mut world = World::up();
+    let multi = [create("/a").into()];
+    world.submit(&Multi::new(&multi), None);
+    let results = vec![proto::MultiResult::Created { path: "/a".to_owned(), stat: None }];
+    world.answer_next(OpCode::Multi, Zxid(9), ErrorCode::OK, &MultiReply { results });
+    world.reconnect();
+    let n = world.create("/c");
+    world.reject(OpCode::Create2, ErrorCode::UNIMPLEMENTED);
+    assert!(world.reply(n).is_none());
+    world.bring_up();
+    assert_eq!(world.ops(), [OpCode::Create]);
+}
+
+#[test]
+fn operation_of_every_server_is_never_refused() {
+    let mut world = World::up();
+    world.get("/a");
+    world.reject(OpCode::GetData, ErrorCode::UNIMPLEMENTED);
+    world.get("/a");
+    assert_eq!(world.ops(), [OpCode::GetData]);
+}
+
+#[test]
 fn rejected_stand_in_is_a_rejected_create() {
     let mut world = keeper(None);
     let n = world.create("/a");
