@@ -63,9 +63,10 @@ const NOT_IN_EVERY_KEEPER: [(OpCode, Option<usize>); 14] = [
 /// Operations that a create can stand in for. All of them came with 3.5.
 const CREATES: [OpCode; 2] = [OpCode::Create2, OpCode::CreateContainer];
 
-/// Returns true if some servers are known to lack the operation.
+/// Returns true if the answer `Unimplemented` shows that the servers lack the operation. Nodes with a time to
+/// live are off in most servers, and may be switched on.
 fn may_lack(op: OpCode) -> bool {
-    NOT_IN_EVERY_KEEPER.iter().any(|(known, _)| *known == op)
+    op != OpCode::CreateTtl && NOT_IN_EVERY_KEEPER.iter().any(|(known, _)| *known == op)
 }
 
 /// Deletion of a node that never exists. It needs no permission, the leader checks the session's owner
@@ -123,13 +124,14 @@ impl Vocabulary {
 
     /// Returns true if requests of this kind are sent as they are.
     pub(crate) fn is_plain(&self, op: OpCode) -> bool {
-        match op {
-            OpCode::CreateContainer if self.kind == ServerKind::Keeper => !self.lacks(op),
+        let is_zookeeper = self.kind == ServerKind::ZooKeeper;
+        let may_be_sent = match op {
             OpCode::Create2 | OpCode::CreateContainer => self.has_create2,
-            OpCode::AddWatch => self.kind == ServerKind::ZooKeeper && !self.lacks(op),
-            OpCode::Multi => self.has_create2 && self.kind == ServerKind::ZooKeeper,
-            _ => !self.lacks(op),
-        }
+            OpCode::Multi => self.has_create2 && is_zookeeper,
+            OpCode::AddWatch => is_zookeeper,
+            _ => true,
+        };
+        may_be_sent && !self.lacks(op)
     }
 
     /// Returns true for servers that answer a transaction without operations. A Keeper takes the first of
@@ -209,34 +211,28 @@ impl Vocabulary {
         stand_in: Option<&StandIn>,
     ) -> bool {
         let is_unproven = matches!(stand_in, Some(StandIn::Unproven { .. }));
-        match (op, code) {
-            // It is off in most servers.
-            (OpCode::CreateTtl, _) => false,
-            (OpCode::Multi, ErrorCode::MARSHALLING_ERROR) if is_unproven => {
-                self.note(&CREATES, true)
-            }
-            (OpCode::Create2 | OpCode::CreateContainer, ErrorCode::UNIMPLEMENTED)
-                if is_unproven =>
-            {
-                self.note(&CREATES, true)
-            }
-            (op, ErrorCode::UNIMPLEMENTED) if may_lack(op) => self.note(&[op], false),
-            (OpCode::Create2 | OpCode::CreateContainer, _) | (OpCode::Multi, ErrorCode::OK) => {
-                self.has_create2 |= is_unproven;
-                false
-            }
-            _ => false,
+        let is_create = CREATES.contains(&op);
+        let is_unknown = match op {
+            OpCode::Multi => code == ErrorCode::MARSHALLING_ERROR,
+            _ => code == ErrorCode::UNIMPLEMENTED,
+        };
+        if is_unproven && is_unknown {
+            CREATES.iter().for_each(|op| self.note(*op));
+            return true;
         }
+        if is_unproven && (is_create || code.is_ok()) {
+            self.has_create2 = true;
+        } else if code == ErrorCode::UNIMPLEMENTED && may_lack(op) {
+            self.note(op);
+        }
+        false
     }
 
-    /// Notes that the servers lack these operations. Returns `is_sent_again`.
-    fn note(&mut self, lacking: &[OpCode], is_sent_again: bool) -> bool {
-        for op in lacking {
-            if !self.lacks(*op) {
-                self.lacks.push(*op);
-            }
+    /// Notes that the servers lack an operation.
+    fn note(&mut self, op: OpCode) {
+        if !self.lacks(op) {
+            self.lacks.push(op);
         }
-        is_sent_again
     }
 }
 

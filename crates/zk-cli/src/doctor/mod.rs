@@ -263,28 +263,19 @@ impl Examination<'_> {
 
     /// Reports a server that is no ZooKeeper, and the operations that are emulated.
     fn kind(&mut self, client: &Client) -> Result<()> {
-        let kind = match client.server_kind() {
-            ServerKind::ZooKeeper => "zookeeper",
-            _ => "keeper",
-        };
+        let is_keeper = client.server_kind() != ServerKind::ZooKeeper;
         let emulated = EMULATED.into_iter().filter(|op| !client.supports(*op));
         let emulated: Vec<&str> = emulated.map(OpCode::name).collect();
-        let is_keeper = kind == "keeper";
-        let (level, text) = match (is_keeper, emulated.is_empty()) {
+        let (kind, told) = match (is_keeper, emulated.is_empty()) {
             (false, true) => return Ok(()),
+            (false, false) => ("zookeeper", "it is older than ZooKeeper 3.5"),
             (true, _) => (
-                Level::Note,
-                "it is a ClickHouse Keeper or a relative: a lost connection ends the session, and its \
-                 locks"
-                    .to_owned(),
+                "keeper",
+                "it is a ClickHouse Keeper or a relative: a lost connection ends the session, and its locks",
             ),
-            (false, false) => (Level::Note, "it is older than ZooKeeper 3.5".to_owned()),
         };
-        let text = match &*emulated {
-            [] => text,
-            emulated => format!("{text}; emulated: {}", emulated.join(", ")),
-        };
-        self.found(level, "server_kind", text, json!({ "kind": kind, "emulated": emulated }))
+        let text = format!("{told}; emulated: {}", emulated.join(", "));
+        self.found(Level::Note, "server_kind", text, json!({ "kind": kind, "emulated": emulated }))
     }
 
     /// Reports the identities of this client, and the operations that only newer servers have.

@@ -7,11 +7,10 @@ use std::task::Poll;
 
 use futures::future::{Either, FutureExt, select};
 use proto::{CheckWatches, ErrorCode, OpCode, WatcherType, Zxid};
-use zk_session_core::{Error, Failure, ServerKind, WatchKind};
+use zk_session_core::{Error, Failure, ServerKind, Session, WatchKind};
 
 use super::Client;
 use super::budget::Budget;
-use super::operations::finish_delete_guaranteed;
 use super::pending::{Finish, Pending, Watch, decode};
 use crate::clock::now;
 use crate::driver::OneShot;
@@ -96,16 +95,7 @@ impl Client {
     /// # Errors
     /// As [`delete_guaranteed`](Self::delete_guaranteed).
     pub fn delete_marked_guaranteed(&self, path: &str) -> Pending<bool> {
-        let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
-        let full = self.checked_doomed(path);
-        let mut is_accepted = true;
-        let deleted = self.submit(ask, |session, to| {
-            let accepted = session.delete_marked_guaranteed(now(), &full?, Some(to));
-            is_accepted = accepted.is_ok();
-            accepted.map(|()| None)
-        });
-        self.hand_over_unless(is_accepted);
-        deleted
+        self.delete_by(path, Session::delete_marked_guaranteed)
     }
 
     /// Sets watches on several nodes that should exist, in one request, and returns them in the same

@@ -30,11 +30,11 @@ impl Ensemble {
         match self.faults.strike(occasion) {
             // The session may be created although the reply never reaches its client.
             Some(Action::ApplyThenDrop(how)) => {
-                self.connect_any(id, request);
+                self.connect(id, request);
                 return self.drop_reply(id, how);
             }
             Some(Action::CutReply { after, how }) => {
-                self.connect_any(id, request);
+                self.connect(id, request);
                 return self.cut_reply(id, after, how);
             }
             Some(Action::DropBefore(how) | Action::CutRequest { how, .. }) => {
@@ -47,7 +47,7 @@ impl Ensemble {
             fault => connection.connect_fault = fault,
         }
         if self.settings.version.is_keeper_like() {
-            return self.connect_to_keeper(id, &request);
+            return self.connect(id, request);
         }
         if !self.serves(at) {
             return self.close(id, Cut::Fin);
@@ -66,16 +66,11 @@ impl Ensemble {
         self.connect(id, request);
     }
 
-    fn connect_any(&mut self, id: ConnectionId, request: ConnectRequest) {
-        if self.settings.version.is_keeper_like() {
-            self.connect_to_keeper(id, &request)
-        } else {
-            self.connect(id, request)
-        }
-    }
-
     /// Requests a session from the leader, or waits until the leader can be reached.
     pub(super) fn connect(&mut self, id: ConnectionId, request: ConnectRequest) {
+        if self.settings.version.is_keeper_like() {
+            return self.connect_to_keeper(id, &request);
+        }
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.state = State::Connecting;
         let at = connection.server;

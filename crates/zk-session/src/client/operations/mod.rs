@@ -30,7 +30,7 @@ pub use self::acl::NodeAcl;
 pub use self::create::validate_ttl;
 pub(super) use self::create::{Kind, NewNode, NodeName, is_name_of, ttl_ms};
 pub use self::ensemble::{EnsembleConfig, EnsembleMember};
-pub(super) use self::nodes::{ANY_VERSION, any, finish_delete_guaranteed};
+pub(super) use self::nodes::{ANY_VERSION, any};
 pub use self::nodes::{Children, Created, NodeData};
 
 use super::Client;

@@ -1,16 +1,19 @@
 //! Basic operations on one node, and guaranteed deletes.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use proto::{
     Acl, ChildList, ChildrenReply, CreateMode, DataReply, Delete, ErrorCode, Exists, GetChildren2,
     GetData, OPEN_ACL_UNSAFE, OpCode, SetData, Stat,
 };
-use zk_session_core::{ErrorKind, Failure, Reply, WatchKind};
+use zk_session_core::{ErrorKind, Failure, Reply, ReplyTo, Session, WatchKind};
 
 use super::create::{Kind, NewNode};
 use crate::client::Client;
 use crate::client::pending::{Finish, Pending, PendingWatch, decode, decode_read};
 use crate::clock::now;
+use crate::driver::{Channels, OneShot};
 use crate::limits::DATA_COPIED_MAX;
 
 /// Result of a create.
@@ -255,11 +258,20 @@ impl Client {
     ///   is then deleted with the session.
     #[doc(alias = "guaranteed")]
     pub fn delete_guaranteed(&self, path: &str) -> Pending<bool> {
+        self.delete_by(path, Session::delete_guaranteed)
+    }
+
+    /// Deletes a node, guaranteed. A node that this session does not delete goes to the next one.
+    pub(in crate::client) fn delete_by(
+        &self,
+        path: &str,
+        delete: GuaranteedDelete,
+    ) -> Pending<bool> {
         let ask = self.ask(OpCode::Delete, path, Finish::Plain(finish_delete_guaranteed));
         let full = self.checked_doomed(path);
         let mut is_accepted = true;
         let deleted = self.submit(ask, |session, to| {
-            let accepted = session.delete_guaranteed(now(), &full?, Some(to));
+            let accepted = delete(session, now(), &full?, Some(to));
             is_accepted = accepted.is_ok();
             accepted.map(|()| None)
         });
@@ -267,6 +279,13 @@ impl Client {
         deleted
     }
 }
+
+type GuaranteedDelete = fn(
+    &mut Session<Channels>,
+    Instant,
+    &str,
+    Option<ReplyTo<OneShot<Result<Reply, Failure>>>>,
+) -> Result<(), Failure>;
 
 /// Version of a request that applies to any version.
 pub(in crate::client) const ANY_VERSION: i32 = -1;
@@ -292,9 +311,7 @@ fn finish_children(result: Result<Reply, Failure>) -> Result<Children, Failure> 
     Ok(Children { names: children, stat })
 }
 
-pub(in crate::client) fn finish_delete_guaranteed(
-    result: Result<Reply, Failure>,
-) -> Result<bool, Failure> {
+fn finish_delete_guaranteed(result: Result<Reply, Failure>) -> Result<bool, Failure> {
     match result {
         Ok(_) => Ok(true),
         Err((ErrorKind::Server(ErrorCode::NO_NODE), _)) => Ok(false),

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use proto::{ErrorCode, Perms};
 
-use super::{CreateArgs, Preparation, Record, next_version};
+use super::{CreateArgs, Preparation, next_version};
 use crate::server::acl::{self, AskedAcl};
 use crate::server::node::NodeKind;
 use crate::server::tree::parent_of;
@@ -70,54 +70,26 @@ impl Preparation<'_> {
         self.finish_delete(path, record.children)
     }
 
-    pub(super) fn set_data_at_keeper(
-        &mut self,
-        path: Option<&str>,
-        data: Option<&[u8]>,
-        expected: i32,
-    ) -> Result<TxnOp, ErrorCode> {
-        let path = path.unwrap_or_default();
-        self.refuse_own_node(path)?;
-        let mut record = self.keeper_record(path)?;
-        self.permit(&record, Perms::WRITE)?;
-        let version = next_version(expected, record.version)?;
-        record.version = version;
-        self.remember(path, || Some(record));
-        let data = Some(data.map_or_else(Bytes::new, Bytes::copy_from_slice));
-        Ok(TxnOp::SetData { path: path.into(), data, version })
-    }
-
     pub(super) fn set_acl_at_keeper(
         &self,
         path: Option<&str>,
         acl: Option<&[AskedAcl<'_>]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
-        let path = path.unwrap_or_default();
-        self.refuse_own_node(path)?;
-        let record = self.keeper_record(path)?;
+        let path = self.target_at_keeper(path)?;
+        let record = self.record(path)?;
         self.permit(&record, Perms::ADMIN)?;
         let aversion = next_version(expected, record.aversion)?;
         let acl = acl::fixed_up(self.settings, acl.unwrap_or_default(), self.identities)?;
         Ok(TxnOp::SetAcl { path: path.into(), acl, aversion })
     }
 
-    pub(super) fn check_at_keeper(
-        &self,
-        path: Option<&str>,
-        expected: i32,
-    ) -> Result<TxnOp, ErrorCode> {
+    /// Returns the path of an operation on an existing node. Unlike for ZooKeeper, the empty path is not the
+    /// root.
+    pub(super) fn target_at_keeper<'p>(&self, path: Option<&'p str>) -> Result<&'p str, ErrorCode> {
         let path = path.unwrap_or_default();
         self.refuse_own_node(path)?;
-        let record = self.keeper_record(path)?;
-        self.permit(&record, Perms::READ)?;
-        next_version(expected, record.version)?;
-        Ok(TxnOp::Check)
-    }
-
-    /// Returns the node at a path. Unlike for ZooKeeper, the empty path is not the root.
-    fn keeper_record(&self, path: &str) -> Result<Record, ErrorCode> {
-        if path.is_empty() { Err(ErrorCode::NO_NODE) } else { self.record(path) }
+        if path.is_empty() { Err(ErrorCode::NO_NODE) } else { Ok(path) }
     }
 
     /// Keeper refuses writes and checks of its own nodes; RaftKeeper has none.

@@ -15,10 +15,7 @@ impl Preparation<'_> {
         data: Option<&[u8]>,
         expected: i32,
     ) -> Result<TxnOp, ErrorCode> {
-        if self.settings.version.is_keeper_like() {
-            return self.set_data_at_keeper(path, data, expected);
-        }
-        let path = self.validate(path)?;
+        let path = self.target(path)?;
         let mut record = self.record(path)?;
         self.permit(&record, Perms::WRITE)?;
         if self.settings.enforces_quota() {
@@ -29,7 +26,7 @@ impl Preparation<'_> {
         let version = next_version(expected, record.version)?;
         record.version = version;
         self.remember(path, || Some(record));
-        let data = data.map(Bytes::copy_from_slice);
+        let data = data.or_else(|| self.null_data()).map(Bytes::copy_from_slice);
         Ok(TxnOp::SetData { path: path.into(), data, version })
     }
 
@@ -51,14 +48,25 @@ impl Preparation<'_> {
     }
 
     pub(crate) fn check(&self, path: Option<&str>, expected: i32) -> Result<TxnOp, ErrorCode> {
-        if self.settings.version.is_keeper_like() {
-            return self.check_at_keeper(path, expected);
-        }
-        let path = self.validate(path)?;
+        let path = self.target(path)?;
         let record = self.record(path)?;
         self.permit(&record, Perms::READ)?;
         next_version(expected, record.version)?;
         Ok(TxnOp::Check)
+    }
+
+    /// Returns the path of an existing node, if the server takes it.
+    fn target<'p>(&self, path: Option<&'p str>) -> Result<&'p str, ErrorCode> {
+        if self.settings.version.is_keeper_like() {
+            self.target_at_keeper(path)
+        } else {
+            self.validate(path)
+        }
+    }
+
+    /// Returns what null is as data. A Keeper stores it as no bytes.
+    fn null_data(&self) -> Option<&'static [u8]> {
+        self.settings.version.is_keeper_like().then_some(&[])
     }
 }
 
